@@ -1,0 +1,470 @@
+// Times normalizations on the GPU, one kernel each, against a copy of the same bytes in the same
+// run.
+//
+//   norm_bench [--elements 268435456] [--ops layer_norm,rms_norm,softmax] [--dtypes bf16,f32]
+//   [--columns 256,1024,...]
+//              [--tune] [--json FILE]
+//
+// Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
+// least bytes that the operation must move over its median time, as a fraction of the same for a
+// device-to-device memcpy of 1 GB. --tune also times other schedules and prints the best beside the
+// heuristic's.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "ir/composites.h"
+#include "ir/fusion_builder.h"
+#include "ir/reference/envelope.h"
+#include "ir/reference/interpreter.h"
+#include "ir/status.h"
+#include "runtime/codegen/emitter.h"
+#include "runtime/cuda/compiler.h"
+#include "runtime/cuda/cubin_cache.h"
+#include "runtime/cuda/driver.h"
+#include "scheduler/scheduler.h"
+
+namespace seam {
+namespace {
+
+struct Options {
+  int64_t elements = int64_t{1} << 28;
+  std::vector<std::string> ops = {"layer_norm", "rms_norm", "softmax"};
+  std::vector<std::string> dtypes = {"bf16", "f32"};
+  std::vector<int64_t> columns = {256,  1000, 1024,  4096,  4099, 5120,
+                                  5632, 8192, 12288, 16384, 32768};
+  bool tune = false;
+  std::string json;
+};
+
+// x [M, N] and weights of `dtype`; statistics are returned where frameworks return them, in f32.
+absl::StatusOr<Fusion> Graph(const std::string& op, DType dtype) {
+  FusionBuilder b(op);
+  const SymInt m = b.Symbol("M", 1, 1 << 28), n = b.Symbol("N", 1, 1 << 24);
+  const ValId x = b.Input("x", dtype, {m, n});
+  if (op == "layer_norm") {
+    const NormResult r =
+        LayerNorm(b, x, {1}, b.Input("w", dtype, {n}), b.Input("b", dtype, {n}), 1e-5);
+    for (ValId v : {r.y, r.mean, r.rstd}) b.Output(v);
+  } else if (op == "rms_norm") {
+    const RmsNormResult r = RmsNorm(b, x, {1}, b.Input("w", dtype, {n}), 1e-6);
+    for (ValId v : {r.y, r.rstd}) b.Output(v);
+  } else if (op == "softmax") {
+    b.Output(Softmax(b, x, 1));
+  } else if (op == "softmax_backward") {
+    b.Output(SoftmaxBackward(b, b.Input("grad", dtype, {m, n}), x, 1));
+  } else if (op == "layer_norm_backward") {
+    const ValId grad = b.Input("grad", dtype, {m, n}), w = b.Input("w", dtype, {n});
+    const ValId mean = b.Input("mean", DType::F32, {m}), rstd = b.Input("rstd", DType::F32, {m});
+    const NormGradients r = LayerNormBackward(b, grad, x, mean, rstd, w, {1});
+    for (ValId v : {r.x, r.weight, r.bias}) b.Output(v);
+  } else if (op == "rms_norm_backward") {
+    const ValId grad = b.Input("grad", dtype, {m, n}), w = b.Input("w", dtype, {n});
+    const RmsNormGradients r =
+        RmsNormBackward(b, grad, x, b.Input("rstd", DType::F32, {m}), w, {1});
+    for (ValId v : {r.x, r.weight}) b.Output(v);
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat("no operation ", op));
+  }
+  return b.Finish();
+}
+
+// A group compiled for the GPU.
+struct Prepared {
+  LaunchPlan plan;
+  std::vector<cuda::Module> modules;
+  std::vector<cuda::Kernel> kernels;
+  int registers = 0, spills = 0;
+};
+
+class Bench {
+ public:
+  static absl::StatusOr<Bench> Create() {
+    Bench bench;
+    SEAM_ASSIGN_OR_RETURN(const cuda::Driver* driver, cuda::Driver::Get());
+    SEAM_ASSIGN_OR_RETURN(bench.device_, driver->device(0));
+    SEAM_ASSIGN_OR_RETURN(cuda::Stream stream, cuda::Stream::Create(bench.device_));
+    bench.stream_ = std::make_unique<cuda::Stream>(std::move(stream));
+    SEAM_ASSIGN_OR_RETURN(bench.pool_, cuda::PoolAllocator::Create(bench.device_));
+    const absl::StatusOr<DeviceInfo> info = FindDevice(bench.device_->properties().arch);
+    bench.info_ = info.ok() ? *info : Devices()[0];
+    bench.info_.sms = bench.device_->properties().multiprocessors;
+    return bench;
+  }
+
+  const std::string& name() const { return device_->properties().name; }
+  const DeviceInfo& info() const { return info_; }
+
+  absl::StatusOr<Prepared> Prepare(const Fusion& group, const Schedule& schedule) {
+    Prepared p;
+    SEAM_ASSIGN_OR_RETURN(p.plan, FindScheduler(schedule.kind)->lower(group, schedule));
+    std::vector<cuda::CompileRequest> requests;
+    for (const KernelLaunch& launch : p.plan.launches) {
+      SEAM_ASSIGN_OR_RETURN(std::string source, EmitCuda(launch.kernel));
+      requests.push_back({launch.kernel.name,
+                          std::move(source),
+                          device_->properties().arch,
+                          {},
+                          launch.kernel.name});
+    }
+    for (absl::StatusOr<cuda::CompiledKernel>& compiled : cuda::CompileAll(requests, nullptr, 1)) {
+      SEAM_RETURN_IF_ERROR(compiled.status());
+      SEAM_ASSIGN_OR_RETURN(cuda::Module module,
+                            cuda::Module::Load(device_, compiled->cubin, compiled->arch));
+      SEAM_ASSIGN_OR_RETURN(cuda::Kernel kernel, module.GetKernel(compiled->entry));
+      p.modules.push_back(std::move(module));
+      p.kernels.push_back(std::move(kernel));
+      p.registers = std::max(p.registers, compiled->registers);
+      p.spills += compiled->spill_store_bytes;
+    }
+    return p;
+  }
+
+  absl::Status Launch(const Fusion& group, const Prepared& p,
+                      const std::map<std::string, int64_t>& sizes, const std::vector<void*>& inputs,
+                      const std::vector<void*>& outputs, const std::vector<void*>& workspaces) {
+    for (size_t i = 0; i < p.kernels.size(); ++i) {
+      const KernelLaunch& launch = p.plan.launches[i];
+      std::vector<void*> pointers;
+      std::vector<int64_t> scalars;
+      for (const BufferSource& s : launch.buffers) {
+        pointers.push_back(s.kind == BufferSource::kInput    ? inputs[s.index]
+                           : s.kind == BufferSource::kOutput ? outputs[s.index]
+                                                             : workspaces[s.index]);
+      }
+      for (SymInt a : launch.arguments) {
+        SEAM_ASSIGN_OR_RETURN(int64_t value, Value(a, sizes));
+        scalars.push_back(value);
+      }
+      std::vector<void*> params;
+      for (void*& pointer : pointers) params.push_back(&pointer);
+      for (int64_t& s : scalars) params.push_back(&s);
+      SEAM_ASSIGN_OR_RETURN(
+          const int64_t grid,
+          Evaluate(launch.kernel.grid_x, [&](const SymNode* s) -> std::optional<int64_t> {
+            for (size_t k = 0; k < scalars.size(); ++k) {
+              if (launch.kernel.parameters[k].node() == s) return scalars[k];
+            }
+            return std::nullopt;
+          }));
+      if (grid == 0) continue;
+      cuda::LaunchConfig config;
+      config.grid[0] = static_cast<uint32_t>(grid);
+      config.block[0] = static_cast<uint32_t>(launch.kernel.threads);
+      config.dynamic_smem_bytes = launch.kernel.SharedBytes();
+      SEAM_RETURN_IF_ERROR(p.kernels[i].Launch(config, stream_->handle(), params));
+    }
+    (void)group;
+    return absl::OkStatus();
+  }
+
+  // Median milliseconds of one call, from 7 repetitions of `calls` back-to-back calls.
+  absl::StatusOr<double> Time(int calls, const std::function<absl::Status(int)>& call) {
+    SEAM_ASSIGN_OR_RETURN(cuda::Event start, cuda::Event::Create(device_));
+    SEAM_ASSIGN_OR_RETURN(cuda::Event stop, cuda::Event::Create(device_));
+    std::vector<double> times;
+    for (int repetition = 0; repetition < 8; ++repetition) {
+      SEAM_RETURN_IF_ERROR(start.Record(stream_->handle()));
+      for (int i = 0; i < calls; ++i) SEAM_RETURN_IF_ERROR(call(i));
+      SEAM_RETURN_IF_ERROR(stop.Record(stream_->handle()));
+      SEAM_RETURN_IF_ERROR(stop.Synchronize());
+      SEAM_ASSIGN_OR_RETURN(double ms, stop.ElapsedMs(start));
+      if (repetition > 0) times.push_back(ms / calls);  // The first warms up.
+    }
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  }
+
+  absl::StatusOr<double> MemcpyBytesPerSecond() {
+    const size_t bytes = size_t{1} << 30;
+    SEAM_ASSIGN_OR_RETURN(void* from, pool_->Allocate(bytes, stream_->handle()));
+    SEAM_ASSIGN_OR_RETURN(void* to, pool_->Allocate(bytes, stream_->handle()));
+    SEAM_ASSIGN_OR_RETURN(double ms, Time(8, [&](int) {
+                            return device_->CopyOnDevice(to, from, bytes, stream_->handle());
+                          }));
+    pool_->Free(from, stream_->handle());
+    pool_->Free(to, stream_->handle());
+    return 2.0 * static_cast<double>(bytes) / (ms * 1e-3);
+  }
+
+  // A few rows against the reference.
+  absl::Status Check(const Fusion& group, const Prepared& p, int64_t columns) {
+    const std::map<std::string, int64_t> sizes = {{"M", 37}, {"N", columns}};
+    std::vector<HostTensor> inputs, outputs;
+    std::vector<void*> in, out;
+    for (ValId v : group.inputs()) {
+      SEAM_ASSIGN_OR_RETURN(HostTensor t, Tensor(group, v, sizes));
+      FillRandom(t, v.index() + 1);
+      SEAM_ASSIGN_OR_RETURN(void* pointer, pool_->Allocate(t.data.size() + 16, stream_->handle()));
+      SEAM_RETURN_IF_ERROR(
+          device_->CopyToDevice(pointer, t.data.data(), t.data.size(), stream_->handle()));
+      inputs.push_back(std::move(t));
+      in.push_back(pointer);
+    }
+    for (ValId v : group.outputs()) {
+      SEAM_ASSIGN_OR_RETURN(HostTensor t, Tensor(group, v, sizes));
+      SEAM_ASSIGN_OR_RETURN(void* pointer, pool_->Allocate(t.data.size() + 16, stream_->handle()));
+      SEAM_RETURN_IF_ERROR(device_->Fill(pointer, 0xff, t.data.size(), stream_->handle()));
+      outputs.push_back(std::move(t));
+      out.push_back(pointer);
+    }
+    SEAM_ASSIGN_OR_RETURN(std::vector<void*> workspaces, Workspaces(p, sizes));
+    SEAM_RETURN_IF_ERROR(Launch(group, p, sizes, in, out, workspaces));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      SEAM_RETURN_IF_ERROR(device_->CopyToHost(outputs[i].data.data(), out[i],
+                                               outputs[i].data.size(), stream_->handle()));
+    }
+    SEAM_RETURN_IF_ERROR(stream_->Synchronize());
+    SymbolBindings bindings(sizes.begin(), sizes.end());
+    SEAM_ASSIGN_OR_RETURN(std::vector<Envelope> envelopes,
+                          MakeEnvelopes(group, bindings, inputs, 4));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      SEAM_RETURN_IF_ERROR(CheckWithin(envelopes[i], outputs[i]));
+    for (std::vector<void*>* list : {&in, &out, &workspaces}) {
+      for (void* pointer : *list) pool_->Free(pointer, stream_->handle());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> TimeGroup(const Fusion& group, const Prepared& p,
+                                   const std::map<std::string, int64_t>& sizes, double* bytes) {
+    std::vector<void*> in, out;
+    *bytes = 0;
+    auto allocate = [&](ValId v, std::vector<void*>& list) -> absl::Status {
+      SEAM_ASSIGN_OR_RETURN(const int64_t n, Value(group.type(v).numel(), sizes));
+      const size_t size = static_cast<size_t>(n) * DTypeBytes(group.dtype(v));
+      SEAM_ASSIGN_OR_RETURN(void* pointer, pool_->Allocate(size + 16, stream_->handle()));
+      // Pseudo-random bits that are ordinary numbers in every float type.
+      SEAM_RETURN_IF_ERROR(device_->Fill(pointer, 0x3e, size, stream_->handle()));
+      *bytes += static_cast<double>(size);
+      list.push_back(pointer);
+      return absl::OkStatus();
+    };
+    for (ValId v : group.inputs()) SEAM_RETURN_IF_ERROR(allocate(v, in));
+    for (ValId v : group.outputs()) SEAM_RETURN_IF_ERROR(allocate(v, out));
+    // Random data in the first input: a few MB repeated.
+    SEAM_RETURN_IF_ERROR(Randomise(group, in[0], sizes));
+    SEAM_ASSIGN_OR_RETURN(std::vector<void*> workspaces, Workspaces(p, sizes));
+    absl::StatusOr<double> ms =
+        Time(8, [&](int) { return Launch(group, p, sizes, in, out, workspaces); });
+    for (std::vector<void*>* list : {&in, &out, &workspaces}) {
+      for (void* pointer : *list) pool_->Free(pointer, stream_->handle());
+    }
+    return ms;
+  }
+
+ private:
+  static absl::StatusOr<int64_t> Value(SymInt e, const std::map<std::string, int64_t>& sizes) {
+    return Evaluate(e, [&](const SymNode* s) -> std::optional<int64_t> {
+      const auto it = sizes.find(std::string(s->name));
+      return it == sizes.end() ? std::nullopt : std::optional<int64_t>(it->second);
+    });
+  }
+  static absl::StatusOr<HostTensor> Tensor(const Fusion& group, ValId v,
+                                           const std::map<std::string, int64_t>& sizes) {
+    std::vector<int64_t> shape;
+    for (const IterDomain& d : group.domain(v)) {
+      SEAM_ASSIGN_OR_RETURN(int64_t n, Value(d.extent, sizes));
+      shape.push_back(n);
+    }
+    return HostTensor::Make(group.dtype(v), shape);
+  }
+  absl::Status Randomise(const Fusion& group, void* pointer,
+                         const std::map<std::string, int64_t>& sizes) {
+    const ValId v = group.inputs()[0];
+    SEAM_ASSIGN_OR_RETURN(const int64_t n, Value(group.type(v).numel(), sizes));
+    SEAM_ASSIGN_OR_RETURN(HostTensor t,
+                          HostTensor::Make(group.dtype(v), {std::min<int64_t>(n, 1 << 20)}));
+    FillRandom(t, 1);
+    const int64_t total = n * DTypeBytes(group.dtype(v));
+    for (int64_t at = 0; at < total; at += static_cast<int64_t>(t.data.size())) {
+      const size_t size =
+          static_cast<size_t>(std::min<int64_t>(total - at, static_cast<int64_t>(t.data.size())));
+      SEAM_RETURN_IF_ERROR(device_->CopyToDevice(static_cast<char*>(pointer) + at, t.data.data(),
+                                                 size, stream_->handle()));
+    }
+    return stream_->Synchronize();
+  }
+  absl::StatusOr<std::vector<void*>> Workspaces(const Prepared& p,
+                                                const std::map<std::string, int64_t>& sizes) {
+    std::vector<void*> list;
+    for (const Workspace& w : p.plan.workspaces) {
+      SEAM_ASSIGN_OR_RETURN(const int64_t n, Value(w.num_elements, sizes));
+      SEAM_ASSIGN_OR_RETURN(
+          void* pointer,
+          pool_->Allocate(static_cast<size_t>(n) * DTypeBytes(w.dtype) + 16, stream_->handle()));
+      list.push_back(pointer);
+    }
+    return list;
+  }
+
+  const cuda::Device* device_ = nullptr;
+  std::unique_ptr<cuda::Stream> stream_;
+  std::unique_ptr<cuda::PoolAllocator> pool_;
+  DeviceInfo info_;
+};
+
+// Other ways to share a row among threads, those that make sense for the row length.
+std::vector<Schedule> Alternatives(const Schedule& chosen, int64_t columns) {
+  std::vector<Schedule> list;
+  for (int vector = chosen.vector; vector >= 1; vector /= 2) {
+    if (vector < chosen.vector && !chosen.shift)
+      break;  // Narrower vectors pay only where rows start anywhere.
+    for (int registers : {1, 2, 4, 8, 16}) {
+      const int elements = vector * registers;
+      if (elements < 4 || elements > 64) continue;
+      for (int threads : {8,   16,  32,  64,  96,  128, 160, 192, 224, 256,
+                          288, 320, 352, 384, 448, 512, 544, 640, 768, 1024}) {
+        Schedule s = chosen;
+        s.vector = vector;
+        s.shift = chosen.shift && vector > 1;
+        const int64_t vectors = (columns + (s.shift ? vector - 1 : 0) + vector - 1) / vector;
+        const int64_t cover = int64_t{threads} * registers;
+        if (cover < vectors || cover > vectors + vectors / 4 + 31) continue;
+        s.persistent = true;
+        s.chan_welford = false;
+        s.split = 1;
+        s.registers = registers;
+        s.lanes_per_row = std::min(threads, 32);
+        s.warps_per_row = std::max(1, threads / 32);
+        s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
+        for (int busy :
+             chosen.grid > 0 ? std::vector<int>{512, 704, 1024} : std::vector<int>{1024, 1536}) {
+          s.min_ctas_per_sm = std::max(1, busy / s.threads());
+          s.grid = chosen.grid / std::max(1, chosen.min_ctas_per_sm) * s.min_ctas_per_sm;
+          for (bool early : {false, true}) {
+            s.early = early;
+            list.push_back(s);
+          }
+        }
+      }
+    }
+  }
+  return list;
+}
+
+absl::Status Run(const Options& options) {
+  SEAM_ASSIGN_OR_RETURN(Bench bench, Bench::Create());
+  SEAM_ASSIGN_OR_RETURN(const double copy_rate, bench.MemcpyBytesPerSecond());
+  std::printf("%s, memcpy of 1 GB: %.0f GB/s\n", bench.name().c_str(), copy_rate * 1e-9);
+  std::printf("%-18s %5s %8s %9s %9s %9s %5s  %s\n", "operation", "dtype", "columns", "ms", "GB/s",
+              "fraction", "regs", "schedule");
+  std::string rows;
+  for (const std::string& op : options.ops) {
+    for (const std::string& dtype_name : options.dtypes) {
+      const std::optional<DType> dtype = ParseDType(dtype_name);
+      if (!dtype) return absl::InvalidArgumentError(absl::StrCat("no dtype ", dtype_name));
+      SEAM_ASSIGN_OR_RETURN(const Fusion group, Graph(op, *dtype));
+      for (int64_t n : options.columns) {
+        const std::map<std::string, int64_t> sizes = {
+            {"M", std::max<int64_t>(1, options.elements / n)}, {"N", n}};
+        ScheduleContext context;
+        for (const SymNode* s : group.env().symbols())
+          context.sizes.push_back(sizes.at(std::string(s->name)));
+        context.device = bench.info();
+        SEAM_ASSIGN_OR_RETURN(const Schedule chosen,
+                              FindScheduler(SchedulerKind::kReduction)->choose(group, context));
+        std::vector<Schedule> candidates = {chosen};
+        if (options.tune) {
+          for (const Schedule& s : Alternatives(chosen, n)) candidates.push_back(s);
+        }
+        struct Timed {
+          double fraction;
+          std::string line, json;
+        };
+        std::vector<Timed> timed;
+        for (const Schedule& schedule : candidates) {
+          absl::StatusOr<Prepared> p = bench.Prepare(group, schedule);
+          if (!p.ok()) return p.status();
+          if (p->spills > 0 && timed.size() > 0) continue;
+          double bytes = 0;
+          if (absl::Status s = bench.Check(group, *p, n); !s.ok()) {
+            return absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [",
+                                                       schedule.ToString(), "]: ", s.message()));
+          }
+          SEAM_ASSIGN_OR_RETURN(const double ms, bench.TimeGroup(group, *p, sizes, &bytes));
+          const double rate = bytes / (ms * 1e-3);
+          char line[512];
+          std::snprintf(line, sizeof line, "%-18s %5s %8lld %9.4f %9.0f %9.3f %5d  %s", op.c_str(),
+                        dtype_name.c_str(), static_cast<long long>(n), ms, rate * 1e-9,
+                        rate / copy_rate, p->registers, schedule.ToString().c_str());
+          char json[512];
+          std::snprintf(json, sizeof json,
+                        "{\"op\": \"%s\", \"dtype\": \"%s\", \"columns\": %lld, \"ms\": %.5f, "
+                        "\"gb_per_s\": %.0f, \"fraction\": %.4f, "
+                        "\"registers\": %d, \"spill_bytes\": %d}",
+                        op.c_str(), dtype_name.c_str(), static_cast<long long>(n), ms, rate * 1e-9,
+                        rate / copy_rate, p->registers, p->spills);
+          timed.push_back({rate / copy_rate, line, json});
+        }
+        std::printf("%s\n", timed[0].line.c_str());
+        absl::StrAppend(&rows, rows.empty() ? "  " : ",\n  ", timed[0].json);
+        if (options.tune) {
+          std::stable_sort(timed.begin(), timed.end(),
+                           [](const Timed& a, const Timed& b) { return a.fraction > b.fraction; });
+          for (size_t i = 0; i < std::min<size_t>(3, timed.size()); ++i)
+            std::printf("    best %zu: %s\n", i + 1, timed[i].line.c_str());
+        }
+        std::fflush(stdout);
+      }
+    }
+  }
+  if (!options.json.empty()) {
+    std::ofstream out(options.json);
+    out << absl::StrCat("{\"device\": \"", bench.name(), "\", \"elements\": ", options.elements,
+                        ", \"memcpy_gb_per_s\": ", static_cast<int64_t>(copy_rate * 1e-9),
+                        ", \"rows\": [\n", rows, "\n]}\n");
+    if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", options.json));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace seam
+
+int main(int argc, char** argv) {
+  seam::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string key = argv[i];
+    const std::string value = i + 1 < argc ? argv[i + 1] : "";
+    if (key == "--tune") {
+      options.tune = true;
+      continue;
+    }
+    ++i;
+    if (key == "--elements" && absl::SimpleAtoi(value, &options.elements)) continue;
+    if (key == "--json") {
+      options.json = value;
+      continue;
+    }
+    const std::vector<std::string> list = absl::StrSplit(value, ',');
+    if (key == "--ops") {
+      options.ops = list;
+    } else if (key == "--dtypes") {
+      options.dtypes = list;
+    } else if (key == "--columns") {
+      options.columns.clear();
+      for (const std::string& n : list) {
+        options.columns.push_back(0);
+        if (!absl::SimpleAtoi(n, &options.columns.back())) options.columns.pop_back();
+      }
+    } else {
+      std::fprintf(stderr, "norm_bench: unknown option %s\n", key.c_str());
+      return 2;
+    }
+  }
+  if (absl::Status s = seam::Run(options); !s.ok()) {
+    std::fprintf(stderr, "norm_bench: %s\n", std::string(s.message()).c_str());
+    return s.code() == absl::StatusCode::kUnavailable ? 4 : 1;
+  }
+  return 0;
+}

@@ -1,0 +1,153 @@
+// Ranges from perturbed runs of the interpreter.
+#include "ir/reference/envelope.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ir/status.h"
+
+namespace seam {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Enough digits to tell values apart.
+std::string FloatText(DType dtype, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, dtype == DType::F64 ? "%.17g" : "%.9g", value);
+  return text;
+}
+
+std::string ValueText(DType dtype, Scalar value) {
+  return IsFloat(dtype) ? FloatText(dtype, value.f) : absl::StrCat(value.i);
+}
+
+// The range of element `i` of a float envelope with its allowance.
+std::pair<double, double> AllowedRange(const Envelope& envelope, size_t i, double slack_ulps) {
+  const double low = envelope.lowest[i].f, high = envelope.highest[i].f;
+  if (envelope.exact || !(low <= high)) return {low, high};
+  const double half = (high - low) / 2;
+  const auto widen = [&](double end, double sign) {
+    if (end == kInfinity || end == -kInfinity) return end;
+    return end + sign * (half + slack_ulps * UlpOf(envelope.dtype, end));
+  };
+  return {widen(low, -1), widen(high, 1)};
+}
+
+// For every value, whether something inexact leads to it.
+std::vector<bool> InexactValues(const Fusion& fusion) {
+  std::vector<bool> inexact(fusion.num_vals(), false);
+  for (uint32_t i = 0; i < fusion.num_exprs(); ++i) {
+    const ExprId e(i);
+    const OpInfo& op = fusion.info(e);
+    const bool accumulates = op.kind == OpKind::Sum || op.kind == OpKind::Prod ||
+                             op.op_class == OpClass::Welford || op.op_class == OpClass::Library;
+    bool result = op.max_ulps > 0 || (accumulates && IsFloat(fusion.dtype(fusion.result(e))));
+    for (ValId operand : fusion.operands(e)) result = result || inexact[operand.index()];
+    for (int r = 0; r < fusion.num_results(e); ++r) inexact[fusion.result(e, r).index()] = result;
+  }
+  return inexact;
+}
+
+bool IsWithin(const Envelope& envelope, size_t i, Scalar value, double slack_ulps) {
+  if (!IsFloat(envelope.dtype)) {
+    return value.i >= envelope.lowest[i].i && value.i <= envelope.highest[i].i;
+  }
+  if (value.f != value.f) return envelope.may_be_nan[i];
+  const auto [low, high] = AllowedRange(envelope, i, slack_ulps);
+  return value.f >= low && value.f <= high;
+}
+
+}  // namespace
+
+void Envelope::Include(const HostTensor& run) {
+  const std::vector<Scalar> values = run.ToScalars();
+  const bool is_float = IsFloat(run.dtype);
+  if (lowest.empty()) {
+    dtype = run.dtype;
+    shape = run.shape;
+    lowest.assign(values.size(), is_float ? FloatScalar(kInfinity) : IntScalar(INT64_MAX));
+    highest.assign(values.size(), is_float ? FloatScalar(-kInfinity) : IntScalar(INT64_MIN));
+    may_be_nan.assign(values.size(), false);
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!is_float) {
+      lowest[i].i = std::min(lowest[i].i, values[i].i);
+      highest[i].i = std::max(highest[i].i, values[i].i);
+    } else if (values[i].f != values[i].f) {
+      may_be_nan[i] = true;
+    } else {
+      lowest[i].f = std::min(lowest[i].f, values[i].f);
+      highest[i].f = std::max(highest[i].f, values[i].f);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
+                                                    const SymbolBindings& given,
+                                                    absl::Span<const HostTensor> inputs, int runs,
+                                                    uint64_t seed) {
+  const std::vector<bool> inexact = InexactValues(fusion);
+  std::vector<Envelope> envelopes(fusion.outputs().size());
+  for (size_t i = 0; i < envelopes.size(); ++i) {
+    envelopes[i].exact = !inexact[fusion.outputs()[i].index()];
+  }
+  const bool exact = std::all_of(envelopes.begin(), envelopes.end(),
+                                 [](const Envelope& envelope) { return envelope.exact; });
+  if (exact) runs = 0;  // All would be alike.
+  for (int run = 0; run <= runs; ++run) {
+    InterpretOptions options;
+    if (run > 0) {
+      const bool pattern = run <= kNumPatterns;
+      options.perturbation = pattern        ? Perturbation::kPattern
+                             : run % 2 == 0 ? Perturbation::kRandom
+                                            : Perturbation::kAnywhere;
+      options.seed = pattern ? static_cast<uint64_t>(run - 1) : seed + static_cast<uint64_t>(run);
+    }
+    SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs,
+                          Interpret(fusion, given, inputs, options));
+    for (size_t i = 0; i < outputs.size(); ++i) envelopes[i].Include(outputs[i]);
+  }
+  return envelopes;
+}
+
+absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual, double slack_ulps) {
+  if (actual.dtype != envelope.dtype || actual.shape != envelope.shape) {
+    return absl::InvalidArgumentError(absl::StrCat("result is ", actual.ShapeString(),
+                                                   ", expected ", DTypeName(envelope.dtype), "[",
+                                                   absl::StrJoin(envelope.shape, ", "), "]"));
+  }
+  const std::vector<Scalar> values = actual.ToScalars();
+  int64_t wrong = 0;
+  size_t first = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (IsWithin(envelope, i, values[i], slack_ulps)) continue;
+    if (wrong++ == 0) first = i;
+  }
+  if (wrong == 0) return absl::OkStatus();
+  std::vector<int64_t> index(envelope.shape.size());
+  int64_t position = static_cast<int64_t>(first);
+  for (size_t axis = index.size(); axis-- > 0;) {
+    index[axis] = position % envelope.shape[axis];
+    position /= envelope.shape[axis];
+  }
+  std::string range;
+  if (IsFloat(envelope.dtype)) {
+    const auto [low, high] = AllowedRange(envelope, first, slack_ulps);
+    if (low <= high)
+      range = absl::StrCat(FloatText(envelope.dtype, low), "..", FloatText(envelope.dtype, high));
+    if (envelope.may_be_nan[first]) absl::StrAppend(&range, range.empty() ? "" : " or ", "NaN");
+  } else {
+    range = absl::StrCat(envelope.lowest[first].i, "..", envelope.highest[first].i);
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      wrong, " of ", values.size(), " elements are wrong; first at [", absl::StrJoin(index, ", "),
+      "]: expected ", range, ", got ", ValueText(envelope.dtype, values[first])));
+}
+
+}  // namespace seam

@@ -1,0 +1,53 @@
+// Whether a backend's results are right, where floats leave room.
+//
+// The table bounds the error of every operation (OpInfo::max_ulps), and reductions may be summed in
+// any order in their compute type. The interpreter, run several times with every inexact result
+// moved within its bound, gives a range per element that correct implementations stay in, whatever
+// the graph amplifies or cancels on the way. Exact graphs have ranges of one value: there the
+// comparison is bit for bit.
+//
+// The bound of a reduction over n terms: min(sqrt(n), 64) + 2 rounding errors of the compute type
+// on the sum of the terms' magnitudes: the growth of independent errors, and more than a chain of
+// 64 followed by a tree commits. A Welford's m2 adds what an average off by as much does to it.
+//
+// Thread-safety: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ir/fusion.h"
+#include "ir/reference/host_tensor.h"
+#include "ir/reference/interpreter.h"
+
+namespace seam {
+
+// The range of each element of one output. Invariant: `lowest` and `highest` have one value per
+// element in row-major order; lowest > highest where every run gave NaN.
+struct Envelope {
+  DType dtype = DType::F32;
+  std::vector<int64_t> shape;
+  std::vector<Scalar> lowest, highest;
+  std::vector<bool> may_be_nan;
+  bool exact = true;  // No inexact operation and no float reduction leads to this output.
+
+  // Widens the ranges by `run`, a tensor of the same type.
+  void Include(const HostTensor& run);
+};
+
+// One envelope per output, from the reference and, unless all are exact, `runs` perturbed runs: the
+// patterns, then random ones.
+absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
+                                                    const SymbolBindings& given,
+                                                    absl::Span<const HostTensor> inputs,
+                                                    int runs = 12, uint64_t seed = 1);
+
+// OK if every element of `actual` is in its range. Unless the envelope is exact, a range is widened
+// on both sides by half its width and `slack_ulps` units in the last place of the dtype, since a
+// few runs do not reach the ends. Zeros of either sign are equal; NaN is right where a run gave
+// NaN. The error says how many elements are wrong and shows the first: index, range, value.
+absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual, double slack_ulps = 2);
+
+}  // namespace seam

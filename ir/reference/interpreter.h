@@ -1,0 +1,60 @@
+// Runs a Fusion on the CPU, one expression after the other: the oracle that every backend is held
+// against.
+//
+// Every operation is computed in double (integers exactly) and rounded to its dtype once, where its
+// value is defined. Sums, products, statistics and matrix products accumulate in double.
+// Elementwise results are what ir/op_semantics.h says; the rest follows the rules in the header of
+// ir/ops.def. Any shape works, also with extents 0 and 1. Thread-safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/fusion.h"
+#include "ir/reference/host_tensor.h"
+
+namespace seam {
+
+using SymbolBindings = absl::flat_hash_map<std::string, int64_t>;
+
+// The values of the Fusion's symbols: `given`, and those that follow from the inputs' shapes, where
+// an extent is a lone symbol. Checks that every input has its declared dtype, rank and extents,
+// every symbol its declared range, and that the Fusion's constraints hold. `inputs` in the order of
+// fusion.inputs().
+absl::StatusOr<SymbolBindings> BindSymbols(const Fusion& fusion, const SymbolBindings& given,
+                                           absl::Span<const HostTensor> inputs);
+
+// Moves inexact results to the ends of their bounds, to find which results a correct implementation
+// may return instead of the reference's. See ir/reference/envelope.h.
+enum class Perturbation : uint8_t {
+  kNone,
+  kPattern,   // All elements of one result the same way; which way follows from the expression and
+              // the seed.
+  kRandom,    // Each element its own way, by the seed.
+  kAnywhere,  // As kRandom, but to a random place within the bound: what is rounded afterwards
+              // depends on more than the ends.
+};
+
+// Seeds 0 .. kNumPatterns - 1 together move any two results (of seven in a row) in all four
+// combinations.
+inline constexpr int kNumPatterns = 8;
+
+struct InterpretOptions {
+  Perturbation perturbation = Perturbation::kNone;
+  uint64_t seed = 0;  // Of the perturbation; random operations have theirs as an operand.
+  // Of the values that are alive at once, 8 bytes an element whatever the dtype.
+  int64_t max_bytes = int64_t{16} << 30;
+};
+
+// The Fusion's outputs, in order, with the strides that it declares. `inputs` may have any strides.
+// Errors: those of BindSymbols; kResourceExhausted above max_bytes, naming the expression. About 10
+// ns an element for a cheap operation.
+absl::StatusOr<std::vector<HostTensor>> Interpret(const Fusion& fusion, const SymbolBindings& given,
+                                                  absl::Span<const HostTensor> inputs,
+                                                  const InterpretOptions& options = {});
+
+}  // namespace seam

@@ -1,0 +1,335 @@
+// Calls of the text form: arguments, attributes by keyword, literals that take their neighbours'
+// type.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ir/text/parser_impl.h"
+
+namespace seam::text {
+namespace {
+
+bool IsReduction(OpKind op) {
+  return ClassOf(op) == OpClass::Reduction || ClassOf(op) == OpClass::Welford;
+}
+
+}  // namespace
+
+std::vector<AttributeName> AttributeNames(OpKind op) {
+  const bool is_pad = op == OpKind::Pad;
+  const AttributeName all[] = {
+      {kAttrAxes, "axes"},
+      {kAttrSizes, "sizes"},
+      {kAttrStart, is_pad ? "before" : "start"},
+      {kAttrStop, is_pad ? "after" : "stop"},
+      {kAttrStep, "step"},
+      {kAttrValue, "value"},
+      {kAttrDType, "dtype"},
+  };
+  std::vector<AttributeName> names;
+  for (const AttributeName& name : all) {
+    // The value of a constant is its operand in the text.
+    if (name.field == kAttrValue && op == OpKind::Constant) continue;
+    if (AttributesOf(op) & name.field) names.push_back(name);
+  }
+  return names;
+}
+
+KeywordArgument Parser::ParseKeyword() {
+  KeywordArgument keyword;
+  keyword.name = token_;
+  Advance();
+  Expect("=", "after the name of an attribute");
+  if (token_.Is("[")) {
+    keyword.kind = KeywordArgument::Kind::kList;
+    keyword.list = ParseExtentList();
+  } else if (keyword.name.text == "dtype") {
+    keyword.kind = KeywordArgument::Kind::kDType;
+    keyword.dtype = ParseDTypeName().value_or(DType::F32);
+  } else {
+    keyword.operand = ParseExpression(0);
+  }
+  return keyword;
+}
+
+Operand Parser::ParseCall() {
+  Call call;
+  call.name = token_;
+  Advance();
+  Expect("(", "before the operands");
+  while (ok() && !token_.Is(")")) {
+    if (token_.kind == TokenKind::kName && next_.Is("=")) {
+      for (const KeywordArgument& earlier : call.keywords) {
+        if (earlier.name.text == token_.text) {
+          Fail(token_, absl::StrCat("found a second ", Quoted(token_.text), ", expected one"));
+        }
+      }
+      if (call.keywords.size() > 32) Fail(token_, "found more than 32 keywords in a call");
+      call.keywords.push_back(ParseKeyword());
+    } else {
+      if (!call.keywords.empty()) FailFound("a keyword: operands come first");
+      call.operands.push_back(ParseExpression(0));
+    }
+    if (!Accept(",")) break;
+  }
+  Expect(")", absl::StrCat("or ',' in the call of ", call.name.text));
+  if (!ok()) return Operand();
+
+  std::optional<OpKind> op = FindOp(call.name.text);
+  if (op.has_value()) return CallOp(*op, call);
+  std::optional<Operand> composite = CallComposite(call);
+  if (composite.has_value()) return *composite;
+  std::vector<absl::string_view> names = CompositeNames();
+  for (const OpInfo& info : AllOps()) names.push_back(info.name);
+  Fail(call.name, absl::StrCat("found unknown operation ", Quoted(call.name.text),
+                               DidYouMean(call.name.text, names)));
+  return Operand();
+}
+
+const KeywordArgument* Parser::FindKeyword(const Call& call, absl::string_view name) const {
+  for (const KeywordArgument& keyword : call.keywords) {
+    if (keyword.name.text == name) return &keyword;
+  }
+  return nullptr;
+}
+
+void Parser::CheckKeywords(const Call& call, const std::vector<absl::string_view>& known) {
+  for (const KeywordArgument& keyword : call.keywords) {
+    if (std::count(known.begin(), known.end(), keyword.name.text) > 0) continue;
+    std::string expected = known.empty() ? "none" : absl::StrJoin(known, ", ");
+    Fail(keyword.name,
+         absl::StrCat("found unknown attribute ", Quoted(keyword.name.text), " of ", call.name.text,
+                      ", expected ", expected, DidYouMean(keyword.name.text, known)));
+    return;
+  }
+}
+
+AxisVector Parser::ToAxes(const KeywordArgument& keyword) {
+  AxisVector axes;
+  for (SymInt extent : ToSizes(keyword)) {
+    std::optional<int64_t> axis = extent.maybe_int();
+    if (!axis.has_value() || *axis < -kMaxRank || *axis >= kMaxRank) {
+      Fail(keyword.name,
+           absl::StrCat("found axis ", extent.ToString(), ", expected an integer from ", -kMaxRank,
+                        " to ", kMaxRank - 1));
+      break;
+    }
+    axes.push_back(static_cast<int32_t>(*axis));
+  }
+  return axes;
+}
+
+SymVector Parser::ToSizes(const KeywordArgument& keyword) {
+  if (keyword.kind == KeywordArgument::Kind::kList) {
+    return SymVector(keyword.list.begin(), keyword.list.end());
+  }
+  if (keyword.kind != KeywordArgument::Kind::kOperand ||
+      keyword.operand.kind != Operand::Kind::kLiteral) {
+    FailKeyword(keyword, "a list such as [0, 1]");
+    return SymVector();
+  }
+  return SymVector{SymInt(ToInteger(keyword).value_or(0))};
+}
+
+const Literal* Parser::ToLiteral(const KeywordArgument& keyword, absl::string_view expected) {
+  if (keyword.kind == KeywordArgument::Kind::kOperand &&
+      keyword.operand.kind == Operand::Kind::kLiteral) {
+    return &keyword.operand.literal;
+  }
+  FailKeyword(keyword, expected);
+  return nullptr;
+}
+
+void Parser::FailKeyword(const KeywordArgument& keyword, absl::string_view expected) {
+  Fail(keyword.name, absl::StrCat("found another thing for ", Quoted(keyword.name.text),
+                                  ", expected ", expected));
+}
+
+std::optional<int32_t> Parser::ToInteger(const KeywordArgument& keyword) {
+  constexpr absl::string_view kExpected = "an integer of 32 bits";
+  const Literal* literal = ToLiteral(keyword, kExpected);
+  if (literal == nullptr) return std::nullopt;
+  if (literal->kind != Literal::Kind::kInteger ||
+      literal->magnitude > std::numeric_limits<int32_t>::max()) {
+    FailKeyword(keyword, kExpected);
+    return std::nullopt;
+  }
+  const auto magnitude = static_cast<int32_t>(literal->magnitude);
+  return literal->is_negative ? -magnitude : magnitude;
+}
+
+double Parser::ToNumber(const KeywordArgument& keyword) {
+  const Literal* literal = ToLiteral(keyword, "a number");
+  if (literal == nullptr) return 0;
+  std::optional<Scalar> value = Convert(*literal, DType::F64, keyword.operand.token);
+  return value.has_value() ? value->f : 0;
+}
+
+bool Parser::ToBool(const KeywordArgument& keyword) {
+  const Literal* literal = ToLiteral(keyword, "true or false");
+  if (literal == nullptr) return false;
+  if (literal->kind != Literal::Kind::kBool) FailKeyword(keyword, "true or false");
+  return literal->magnitude != 0;
+}
+
+DType Parser::ToDType(const KeywordArgument& keyword) {
+  if (keyword.kind != KeywordArgument::Kind::kDType) FailKeyword(keyword, "an element type");
+  return keyword.dtype;
+}
+
+Operand Parser::Results(const Token& at, std::vector<ValId> results) {
+  if (results.size() == 1) return ValueOperand(results[0], at);
+  Operand operand;
+  operand.kind = Operand::Kind::kResults;
+  operand.token = at;
+  results_ = std::move(results);
+  return operand;
+}
+
+std::vector<ValId> Parser::OperandValues(OpKind op, const Token& at,
+                                         const std::vector<Operand>& operands) {
+  const OpInfo& info = GetOpInfo(op);
+  if (info.num_operands >= 0 && static_cast<size_t>(info.num_operands) != operands.size()) {
+    Fail(at,
+         absl::StrCat("found ", operands.size(), operands.size() == 1 ? " operand" : " operands",
+                      " of ", info.name, ", expected ", info.num_operands));
+    return {};
+  }
+  // The condition of `where` and the index of an indexing operation have types of their own.
+  std::optional<DType> dtype;
+  if (info.type_rule == TypeRule::kRandom) dtype = DType::I64;
+  const size_t first = info.type_rule == TypeRule::kWhere ? 1 : 0;
+  const size_t last = info.type_rule == TypeRule::kIndexed ? 1 : operands.size();
+  for (size_t i = first; i < last && !dtype.has_value(); ++i) {
+    if (operands[i].value.valid()) dtype = builder_.dtype(operands[i].value);
+  }
+  std::vector<ValId> values;
+  values.reserve(operands.size());
+  bool ranks_differ = false;
+  int rank = 0;
+  for (size_t i = 0; i < operands.size() && ok(); ++i) {
+    values.push_back(ToValue(operands[i], i < first || i >= last ? std::nullopt : dtype));
+    const int own = builder_.rank(values.back());
+    ranks_differ = ranks_differ || (own != 0 && rank != 0 && own != rank);
+    rank = std::max(rank, own);
+  }
+  if (!ok()) return {};
+  if (ranks_differ && info.op_class == OpClass::Elementwise) {
+    builder_.SetLocation(at.location);
+    values = builder_.AlignRanks(values);
+    CheckBuilder(at);
+  }
+  return values;
+}
+
+// `reduced`, the reduction of `operand` over `axes`, with these axes put back with extent 1.
+ValId Parser::KeepDims(ValId reduced, ValId operand, const AxisVector& axes) {
+  const int rank = builder_.rank(operand);
+  AxisVector positions;
+  for (int32_t axis : axes) positions.push_back(axis < 0 ? axis + rank : axis);
+  for (int axis = 0; axis < rank && axes.empty(); ++axis) positions.push_back(axis);
+  std::sort(positions.begin(), positions.end());
+  return builder_.Broadcast(reduced, std::move(positions));
+}
+
+// The value of `pad`'s new elements.
+void Parser::ToFillValue(const KeywordArgument& keyword, DType dtype, Attributes& attributes) {
+  const Literal* literal = ToLiteral(keyword, "a literal");
+  if (literal == nullptr) return;
+  std::optional<Scalar> value = Convert(*literal, dtype, keyword.operand.token);
+  if (!value.has_value()) return;
+  if (IsFloat(dtype)) {
+    attributes.value = value->f;
+  } else {
+    attributes.int_value = value->i;
+  }
+}
+
+Operand Parser::CallOp(OpKind op, const Call& call) {
+  std::vector<AttributeName> names = AttributeNames(op);
+  std::vector<absl::string_view> known;
+  for (const AttributeName& name : names) known.push_back(name.name);
+  const bool has_axes = (AttributesOf(op) & kAttrAxes) != 0;
+  if (has_axes) known.push_back("axis");
+  if (IsReduction(op)) known.push_back("keepdims");
+  CheckKeywords(call, known);
+  if (!ok()) return Operand();
+
+  if (op == OpKind::Constant) {
+    const KeywordArgument* dtype = FindKeyword(call, "dtype");
+    if (call.operands.size() != 1 || call.operands[0].kind != Operand::Kind::kLiteral ||
+        dtype == nullptr) {
+      Fail(call.name, "expected a literal and its type, as in constant(1.5, dtype=f32)");
+      return Operand();
+    }
+    const DType type = ToDType(*dtype);
+    if (!ok()) return Operand();
+    return ValueOperand(Constant(call.operands[0].literal, type, call.operands[0].token),
+                        call.name);
+  }
+
+  std::vector<ValId> values = OperandValues(op, call.name, call.operands);
+  if (!ok()) return Operand();
+  Attributes attributes;
+  for (const AttributeName& name : names) {
+    const KeywordArgument* keyword = FindKeyword(call, name.name);
+    if (name.field == kAttrAxes) {
+      const KeywordArgument* axis = FindKeyword(call, "axis");
+      if (axis != nullptr && keyword != nullptr)
+        Fail(axis->name, "found axis beside axes, expected one");
+      if (keyword == nullptr) keyword = axis;
+    }
+    if (keyword == nullptr) {
+      // No axes of a reduction means all of them, no step 1, no fill value 0.
+      const bool is_optional = name.field == kAttrStep || name.field == kAttrValue ||
+                               (name.field == kAttrAxes && IsReduction(op));
+      if (!is_optional) {
+        Fail(call.name, absl::StrCat("found no ", name.name, " for ", call.name.text, ", expected ",
+                                     name.name, "=..."));
+      }
+      continue;
+    }
+    switch (name.field) {
+      case kAttrAxes:
+        attributes.axes = ToAxes(*keyword);
+        break;
+      case kAttrSizes:
+        attributes.sizes = ToSizes(*keyword);
+        break;
+      case kAttrStart:
+        attributes.start = ToSizes(*keyword);
+        break;
+      case kAttrStop:
+        attributes.stop = ToSizes(*keyword);
+        break;
+      case kAttrStep:
+        attributes.step = ToSizes(*keyword);
+        break;
+      case kAttrDType:
+        attributes.dtype = ToDType(*keyword);
+        break;
+      case kAttrValue:
+        ToFillValue(*keyword, builder_.dtype(values[0]), attributes);
+        break;
+    }
+  }
+  if (!ok()) return Operand();
+  const KeywordArgument* keepdims = FindKeyword(call, "keepdims");
+  const bool keeps_dims = keepdims != nullptr && ToBool(*keepdims);
+  AxisVector axes = attributes.axes;
+  builder_.SetLocation(call.name.location);
+  ValId first = builder_.Op(op, values, std::move(attributes));
+  std::vector<ValId> results;
+  for (int i = 0; i < GetOpInfo(op).num_results; ++i) {
+    results.push_back(FusionBuilder::ResultOf(first, i));
+  }
+  if (keeps_dims) {
+    for (ValId& result : results) result = KeepDims(result, values[0], axes);
+  }
+  CheckBuilder(call.name);
+  return Results(call.name, std::move(results));
+}
+
+}  // namespace seam::text

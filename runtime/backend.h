@@ -1,0 +1,107 @@
+// What runs prepared calls: the host (simulator and interpreter) or a GPU. Internal to runtime/.
+//
+// Thread-safety: all functions may be called from many threads at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "ir/fusion.h"
+#include "runtime/cuda/allocator.h"
+#include "runtime/executable.h"
+#include "runtime/tensor.h"
+#include "scheduler/kernel/kernel_ir.h"
+
+namespace seam {
+
+// A kernel that a backend has made ready; what is inside is the backend's own.
+class LoadedKernel {
+ public:
+  virtual ~LoadedKernel() = default;
+  virtual void Report(KernelReport& report) const = 0;
+};
+
+// A call with its sizes worked out: what is left to do is to put in the pointers and go. Memory is
+// named by `base`: an index into [inputs..., outputs..., block for intermediate values].
+struct PreparedCall {
+  struct Buffer {
+    int base = 0;
+    int64_t offset_bytes = 0;
+    int64_t num_elements = 0;  // From there on.
+    DType dtype = DType::F32;
+    int tracked = -1;           // Index into tracked_elements; -1 for what the caller filled.
+    int64_t tracked_first = 0;  // Where in it the buffer begins.
+    bool read_only = false;
+  };
+  struct Launch {
+    const kernel::Kernel* kernel = nullptr;
+    const LoadedKernel* loaded = nullptr;
+    int64_t grid = 0;
+    std::vector<Buffer> buffers;
+    std::vector<int64_t> arguments;
+  };
+  struct LibraryCall {  // The interpreter runs the group.
+    const Fusion* group = nullptr;
+    std::vector<SymbolValue> symbols;
+    std::vector<Buffer> inputs, outputs;
+    std::vector<Tensor> input_types, output_types;  // Null data.
+  };
+  struct View {  // An output that is part of other memory.
+    int output = 0;
+    int base = 0;
+    int64_t offset_bytes = 0;
+  };
+
+  std::vector<std::variant<Launch, LibraryCall>> steps;
+  int64_t block_bytes = 0;  // For intermediate values.
+  std::vector<int64_t>
+      tracked_elements;                  // Of each piece of memory whose elements this call writes.
+  std::vector<Tensor> output_types;      // Null data.
+  std::vector<int64_t> allocated_bytes;  // Per output: to be taken from the allocator; -1: not.
+  std::vector<View> views;
+  std::vector<int> tracked_outputs;  // Per output: its index in tracked_elements, or -1.
+  // Bytes from `data` that each input and output covers without a gap; 0 where there are gaps.
+  // Those of outputs must not overlap others.
+  std::vector<int64_t> dense_bytes;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Makes kernels ready to be launched, several at once; equal ones become one. result[i] belongs
+  // to kernels[i].
+  virtual absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> Load(
+      absl::Span<const kernel::Kernel* const> kernels) = 0;
+  // OK if library calls run here.
+  virtual absl::Status SupportsLibrary() const = 0;
+
+  // Does the steps in order, or enqueues them on the stream. `bases` holds the inputs' and outputs'
+  // pointers; the block is the backend's to find.
+  virtual absl::Status Execute(const PreparedCall& call, absl::Span<void* const> bases,
+                               StreamHandle stream) = 0;
+
+  virtual DeviceAllocator& allocator() = 0;
+  virtual absl::StatusOr<bool> IsCapturing(StreamHandle stream) const = 0;
+  virtual void ReleaseMemory() = 0;
+
+  const DeviceInfo& device() const { return device_; }
+  virtual const cuda::Device* cuda_device() const { return nullptr; }
+  virtual int64_t num_kernels() const = 0;  // Loaded so far.
+
+ protected:
+  explicit Backend(const DeviceInfo& device) : device_(device) {}
+
+ private:
+  const DeviceInfo device_;
+};
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeHostBackend(const CompileOptions& options);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const CompileOptions& options);
+
+}  // namespace seam

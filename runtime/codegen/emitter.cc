@@ -1,0 +1,424 @@
+// One walk over the statements: integers become text in index_text.h, values in prelude.h, accesses
+// in memory_access.h; what is left here is fragments, statements and the frame around them.
+#include "runtime/codegen/emitter.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "ir/status.h"
+#include "runtime/codegen/fragment_uses.h"
+#include "runtime/codegen/identifiers.h"
+#include "runtime/codegen/index_text.h"
+#include "runtime/codegen/memory_access.h"
+#include "runtime/codegen/prelude.h"
+
+namespace seam {
+namespace {
+
+using kernel::Block;
+using kernel::CacheHint;
+using kernel::Fragment;
+using kernel::Kernel;
+using kernel::Operand;
+using kernel::Space;
+using kernel::Stmt;
+
+std::string OneLine(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"\n", " "}, {"\r", " "}, {"\\", "/"}});
+}
+
+class Emitter {
+ public:
+  explicit Emitter(const Kernel& kernel)
+      : kernel_(kernel), uses_(kernel), text_(kernel.index32, &names_) {}
+
+  std::string Run() {
+    names_.Unique(kernel_.name);
+    text_.Enter();
+    const std::string signature = Signature();
+    Shared();
+    for (size_t f = 0; f < kernel_.fragments.size(); ++f) Declare(static_cast<int>(f));
+    Statements(kernel_.body);
+    const std::string body = absl::StrJoin(text_.Exit(), "\n");
+    const std::string function =
+        absl::StrCat(access_.Definitions(), signature, " {\n", body, "\n}\n");
+    std::string comment;
+    for (absl::string_view line : absl::StrSplit(kernel_.summary, '\n', absl::SkipEmpty())) {
+      absl::StrAppend(&comment, "// ", OneLine(line), "\n");
+    }
+    return absl::StrCat(comment, PreludeFor(function), function);
+  }
+
+ private:
+  struct FragmentText {
+    std::string name;
+    int elements_per_word = 0;  // Of a packed fragment of elements narrower than a word, else 0.
+    int registers = 1;          // 1: a scalar variable, otherwise an array.
+    const Stmt* declaration = nullptr;
+    bool constant = false;   // Written by its declaration only.
+    bool unrounded = false;  // Rounded by the stores.
+  };
+
+  std::string Signature() {
+    std::vector<std::string> arguments;
+    for (const kernel::Buffer& buffer : kernel_.buffers) {
+      buffers_.push_back(names_.Unique(buffer.name));
+      arguments.push_back(absl::StrCat(buffer.written ? "" : "const ",
+                                       CudaStorageType(buffer.dtype),
+                                       buffer.written ? "* " : "* __restrict__ ", buffers_.back()));
+    }
+    for (const SymInt parameter : kernel_.parameters) {
+      const std::string name = names_.Unique(parameter.ToString());
+      if (text_.IsWide(parameter)) {
+        text_.Bind(parameter, name);
+        arguments.push_back(absl::StrCat("long long ", name));
+      } else {
+        const std::string argument = names_.Unique(absl::StrCat(name, "_64"));
+        text_.BindOnUse(parameter, name, absl::StrCat("(int)", argument));
+        arguments.push_back(absl::StrCat("long long ", argument));
+      }
+    }
+    text_.BindOnUse(kernel_.block_x, names_.Unique(kernel_.block_x.ToString()), "(int)blockIdx.x");
+    text_.BindOnUse(kernel_.thread_x, names_.Unique(kernel_.thread_x.ToString()),
+                    "(int)threadIdx.x");
+    return absl::StrCat(
+        "extern \"C\" __global__ void __launch_bounds__(", kernel_.threads,
+        kernel_.min_ctas_per_sm > 0 ? absl::StrCat(", ", kernel_.min_ctas_per_sm) : "", ")\n",
+        kernel_.name, "(", absl::StrJoin(arguments, ", "), ")");
+  }
+
+  void Shared() {
+    if (kernel_.shared.empty()) return;
+    const std::string memory = names_.Unique("shared_memory");
+    text_.Line(absl::StrCat("extern __shared__ uint4 ", memory, "[];"));
+    for (size_t i = 0; i < kernel_.shared.size(); ++i) {
+      const absl::string_view type = CudaStorageType(kernel_.shared[i].dtype);
+      shared_.push_back(names_.Unique(kernel_.shared[i].name));
+      text_.Line(absl::StrCat(type, "* const ", shared_[i], " = (", type, "*)(", memory, " + ",
+                              kernel_.SharedOffset(static_cast<int>(i)) / 16, ");"));
+    }
+  }
+
+  void Declare(int f) {
+    const Fragment& fragment = kernel_.fragments[f];
+    FragmentText t;
+    t.name = names_.Unique(fragment.name);
+    const int bytes = DTypeBytes(fragment.dtype);
+    t.registers = fragment.count;
+    if (fragment.packed && bytes < 4) {
+      t.elements_per_word = 4 / bytes;
+      t.registers = (fragment.count * bytes + 3) / 4;
+    }
+    if (fragment.count == 1 && t.elements_per_word == 0) t.declaration = uses_.declaration(f);
+    t.constant = t.declaration != nullptr && uses_.written_once(f);
+    t.unrounded = uses_.rounded_by_stores(f);
+    if (uses_.used(f) && t.declaration == nullptr) {
+      text_.Line(absl::StrCat(RegisterType(t, fragment.dtype), " ", t.name,
+                              t.registers > 1 ? absl::StrCat("[", t.registers, "]") : "", ";"));
+    }
+    fragments_.push_back(std::move(t));
+  }
+
+  static absl::string_view RegisterType(const FragmentText& t, DType dtype) {
+    return t.elements_per_word > 0 ? "unsigned" : CudaRegisterType(dtype);
+  }
+  DType DTypeOf(int fragment) const { return kernel_.fragments[fragment].dtype; }
+  DType TypeOf(const Operand& operand) const {
+    return operand.fragment < 0 ? operand.dtype : DTypeOf(operand.fragment);
+  }
+
+  // The register variable at `slot`, in registers.
+  std::string Register(const FragmentText& t, SymInt slot) {
+    return t.registers == 1 ? t.name : absl::StrCat(t.name, "[", text_.Slot(slot), "]");
+  }
+  // A name or constant for one element.
+  std::string Read(int fragment, SymInt slot) {
+    const FragmentText& t = fragments_[fragment];
+    if (t.elements_per_word == 0) return Register(t, slot);
+    const DType dtype = DTypeOf(fragment);
+    std::string word = Register(t, FloorDiv(slot, t.elements_per_word));
+    const SymInt place = Mod(slot, t.elements_per_word);
+    int element = 0;
+    if (const std::optional<int64_t> known = place.maybe_int()) {
+      element = static_cast<int>(*known);
+    } else {
+      word = absl::StrCat("(", word, " >> ", text_.Slot(place * (8 * DTypeBytes(dtype))), ")");
+    }
+    const std::string name = names_.Unique("e");
+    text_.Line(absl::StrCat("const ", CudaRegisterType(dtype), " ", name, " = ",
+                            ElementOf(dtype, {word}, element), ";"));
+    return name;
+  }
+  std::string Read(const Operand& operand) {
+    if (operand.fragment < 0) return CudaConstant(operand.dtype, operand.constant);
+    return Read(operand.fragment, operand.slot);
+  }
+  // The dtype to which a value is rounded before it is written to the fragment.
+  DType RoundedTo(int fragment) const {
+    return fragments_[fragment].unrounded ? DType::F32 : DTypeOf(fragment);
+  }
+  void Write(int fragment, SymInt slot, absl::string_view value) {
+    const FragmentText& t = fragments_[fragment];
+    if (t.elements_per_word == 0) {
+      const absl::string_view type = CudaRegisterType(DTypeOf(fragment));
+      text_.Line(absl::StrCat(t.declaration != current_ ? ""
+                              : t.constant              ? absl::StrCat("const ", type, " ")
+                                                        : absl::StrCat(type, " "),
+                              Register(t, slot), " = ", value, ";"));
+      return;
+    }
+    const std::string name = names_.Unique("e");
+    text_.Line(
+        absl::StrCat("const ", CudaRegisterType(DTypeOf(fragment)), " ", name, " = ", value, ";"));
+    InsertBits(fragment, slot, PackWords(DTypeOf(fragment), {name}, true)[0]);
+  }
+  void InsertBits(int fragment, SymInt slot, absl::string_view bits) {
+    const FragmentText& t = fragments_[fragment];
+    const std::string word = Register(t, FloorDiv(slot, t.elements_per_word));
+    text_.Line(absl::StrCat(word, " = ",
+                            access_.Insert(word, text_.Slot(Mod(slot, t.elements_per_word)),
+                                           DTypeBytes(DTypeOf(fragment)), bits),
+                            ";"));
+  }
+
+  void Statements(const Block& block) {
+    for (const Stmt& stmt : block) {
+      current_ = &stmt;
+      std::visit([this](const auto& node) { Emit(node); }, stmt.node);
+    }
+  }
+  // Lines of a block inside the current one. What it needs from here is declared here meanwhile, so
+  // the line that opens the block must follow.
+  std::vector<std::string> Nested(const Block& block, SymInt symbol = 0,
+                                  const std::string& name = "") {
+    text_.Enter();
+    if (!name.empty()) text_.Bind(symbol, name);
+    Statements(block);
+    return text_.Exit();
+  }
+  // The variable of a loop's or LetSymbol's symbol.
+  std::string VariableOf(SymInt symbol) {
+    auto [it, inserted] = variables_.try_emplace(symbol.node());
+    if (inserted) it->second = names_.Unique(symbol.ToString());
+    return it->second;
+  }
+
+  void Emit(const kernel::For& node) {
+    const std::string extent = text_.Name(node.extent);
+    const std::string name = VariableOf(node.symbol);
+    if (node.unrolled) unrolled_.insert(node.symbol.node());
+    std::vector<std::string> body = Nested(node.body, node.symbol, name);
+    if (node.unrolled) text_.Line("#pragma unroll");
+    text_.Line(absl::StrCat("for (", text_.TypeOf(node.symbol), " ", name, " = 0; ", name, " < ",
+                            extent, "; ++", name, ") {"));
+    text_.Lines(std::move(body));
+    text_.Line("}");
+  }
+
+  void Emit(const kernel::If& node) {
+    const std::string condition = text_.Condition(node.condition);
+    std::vector<std::string> body = Nested(node.body), otherwise = Nested(node.otherwise);
+    text_.Line(absl::StrCat("if (", condition, ") {"));
+    text_.Lines(std::move(body));
+    if (!node.otherwise.empty()) {
+      text_.Line("} else {");
+      text_.Lines(std::move(otherwise));
+    }
+    text_.Line("}");
+  }
+
+  // The pieces in which an access moves its elements.
+  struct Pieces {
+    int bytes, count, elements;
+  };
+  template <typename Access>
+  Pieces PiecesOf(const Access& node) const {
+    const int element_bytes = DTypeBytes(DTypeOf(node.fragment));
+    const int bytes = std::min(16, node.width * element_bytes);
+    return {bytes, node.width * element_bytes / bytes, bytes / element_bytes};
+  }
+  template <typename Access>
+  const std::string& Pointer(const Access& node) const {
+    return node.space == Space::Global ? buffers_[node.array] : shared_[node.array];
+  }
+  template <typename Access>
+  static CacheHint HintOf(const Access& node) {
+    return node.space == Space::Global ? node.hint : CacheHint::Default;
+  }
+  // Whether whole words of a packed fragment are moved.
+  template <typename Access>
+  bool MovesWords(const Access& node, Pieces pieces) const {
+    const int per_word = fragments_[node.fragment].elements_per_word;
+    return per_word > 0 && pieces.bytes >= 4 && ProvablyDivisible(node.slot, per_word);
+  }
+  // The predicate as text, empty where it always holds.
+  template <typename Access>
+  std::string PredicateOf(const Access& node, int uses) {
+    if (node.predicate.maybe_int().value_or(0) != 0) return "";
+    return uses > 1 ? text_.Name(node.predicate) : text_.Condition(node.predicate);
+  }
+
+  void Emit(const kernel::Load& node) {
+    const DType dtype = DTypeOf(node.fragment);
+    const Pieces pieces = PiecesOf(node);
+    const std::string& base = Pointer(node);
+    const FragmentText& t = fragments_[node.fragment];
+    const std::string index = text_.Name(node.index);
+    const std::string predicate = PredicateOf(node, pieces.count);
+    if (node.width == 1 && HintOf(node) == CacheHint::Default && t.elements_per_word == 0) {
+      const std::string value = CudaLoadConvert(dtype, absl::StrCat(base, "[", index, "]"));
+      Write(node.fragment, node.slot,
+            predicate.empty()
+                ? value
+                : absl::StrCat(predicate, " ? ", value, " : ", CudaConstant(dtype, node.fill)));
+      return;
+    }
+    const bool written = node.space == Space::Shared || kernel_.buffers[node.array].written;
+    for (int k = 0; k < pieces.count; ++k) {
+      const std::string pointer =
+          absl::StrCat(base, " + ", index, k == 0 ? "" : absl::StrCat(" + ", k * pieces.elements));
+      const std::string load =
+          node.aligned ? access_.Load(pointer, pieces.bytes, HintOf(node), written)
+                       : access_.LoadUnaligned(pointer, pieces.bytes, DTypeBytes(dtype), written);
+      const std::string piece = names_.Unique("p");
+      if (predicate.empty()) {
+        text_.Line(absl::StrCat("const ", PieceType(pieces.bytes), " ", piece, " = ", load, ";"));
+      } else {
+        text_.Line(absl::StrCat(PieceType(pieces.bytes), " ", piece, " = ",
+                                PieceOf(PackConstant(dtype, node.fill, pieces.elements)), ";"));
+        text_.Line(absl::StrCat("if (", predicate, ") ", piece, " = ", load, ";"));
+      }
+      std::vector<std::string> words;
+      for (int w = 0; w < std::max(1, pieces.bytes / 4); ++w)
+        words.push_back(WordOf(piece, pieces.bytes, w));
+      const SymInt slot = node.slot + k * pieces.elements;
+      if (MovesWords(node, pieces)) {
+        const SymInt first = FloorDiv(slot, t.elements_per_word);
+        for (size_t w = 0; w < words.size(); ++w) {
+          text_.Line(
+              absl::StrCat(Register(t, first + static_cast<int64_t>(w)), " = ", words[w], ";"));
+        }
+      } else if (t.elements_per_word > 0) {
+        for (int e = 0; e < pieces.elements; ++e) {
+          const int shift = e % t.elements_per_word * 8 * DTypeBytes(dtype);
+          const std::string& word = words[e / t.elements_per_word];
+          InsertBits(node.fragment, slot + e,
+                     shift == 0 ? word : absl::StrCat(word, " >> ", shift));
+        }
+      } else {
+        for (int e = 0; e < pieces.elements; ++e)
+          Write(node.fragment, slot + e, ElementOf(dtype, words, e));
+      }
+    }
+  }
+
+  void Emit(const kernel::Store& node) {
+    const DType dtype = DTypeOf(node.fragment);
+    const Pieces pieces = PiecesOf(node);
+    const std::string& base = Pointer(node);
+    const FragmentText& t = fragments_[node.fragment];
+    const std::string index = text_.Name(node.index);
+    const std::string predicate = PredicateOf(node, pieces.count);
+    const std::string condition = predicate.empty() ? "" : absl::StrCat("if (", predicate, ") ");
+    if (node.width == 1 && HintOf(node) == CacheHint::Default && t.elements_per_word == 0) {
+      std::string value = Read(node.fragment, node.slot);
+      if (t.unrounded && dtype == DType::BF16) value = absl::StrCat("seam_round_bf16(", value, ")");
+      text_.Line(
+          absl::StrCat(condition, base, "[", index, "] = ", CudaStoreConvert(dtype, value), ";"));
+      return;
+    }
+    for (int k = 0; k < pieces.count; ++k) {
+      const SymInt slot = node.slot + k * pieces.elements;
+      std::vector<std::string> words;
+      if (MovesWords(node, pieces)) {
+        const SymInt first = FloorDiv(slot, t.elements_per_word);
+        for (int w = 0; w < pieces.bytes / 4; ++w) words.push_back(Register(t, first + w));
+      } else {
+        std::vector<std::string> elements;
+        for (int e = 0; e < pieces.elements; ++e) elements.push_back(Read(node.fragment, slot + e));
+        if (t.unrounded && dtype == DType::BF16) access_.UseRoundingPairs();
+        words = PackWords(dtype, elements, !t.unrounded);
+      }
+      const std::string piece = names_.Unique("p");
+      text_.Line(
+          absl::StrCat("const ", PieceType(pieces.bytes), " ", piece, " = ", PieceOf(words), ";"));
+      const std::string pointer =
+          absl::StrCat(base, " + ", index, k == 0 ? "" : absl::StrCat(" + ", k * pieces.elements));
+      text_.Line(
+          absl::StrCat(condition, access_.Store(pointer, pieces.bytes, HintOf(node), piece), ";"));
+    }
+  }
+
+  void Emit(const kernel::Map& node) {
+    std::vector<std::string> arguments;
+    for (const Operand& operand : node.arguments) arguments.push_back(Read(operand));
+    // `where` chooses between its second and third operand.
+    const DType in = TypeOf(node.arguments[node.op == OpKind::Where ? 1 : 0]);
+    Write(node.fragment, node.slot,
+          CudaExpression(node.op, in, RoundedTo(node.fragment), arguments));
+  }
+  void Emit(const kernel::IndexValue& node) {
+    const DType from = text_.IsWide(node.value) ? DType::I64 : DType::I32;
+    Write(node.fragment, node.slot,
+          CudaExpression(OpKind::Cast, from, RoundedTo(node.fragment), {text_.Name(node.value)}));
+  }
+  void Emit(const kernel::LetSymbol& node) {
+    const std::string name = VariableOf(node.symbol);
+    const absl::string_view type = text_.TypeOf(node.symbol);
+    text_.Line(absl::StrCat("const ", type, " ", name, " = (", type, ")", Read(node.value), ";"));
+    text_.Bind(node.symbol, name);
+  }
+  void Emit(const kernel::Random& node) {
+    const DType dtype = DTypeOf(node.fragment);
+    const std::string seed = Read(node.seed), offset = Read(node.offset);
+    // The generator gives the numbers of four neighbours (of two in f64) at once. Where the place
+    // among them is known when loops are unrolled, an index that shows it lets the compiler see
+    // that neighbours make the same call, and make it once.
+    const int neighbours = dtype == DType::F64 ? 2 : 4;
+    const SymInt place = Mod(node.index, neighbours);
+    const std::vector<const SymNode*> symbols = FreeSymbols(place);
+    const bool known = std::all_of(symbols.begin(), symbols.end(),
+                                   [&](const SymNode* s) { return unrolled_.contains(s); });
+    const std::string index =
+        known ? absl::StrCat(neighbours, "LL * ", text_.Name(FloorDiv(node.index, neighbours)),
+                             " + ", text_.Name(place))
+              : text_.Name(node.index);
+    Write(node.fragment, node.slot, CudaRandom(node.op, dtype, seed, offset, index));
+  }
+  void Emit(const kernel::ShuffleXor& node) {
+    const bool boolean = DTypeOf(node.fragment) == DType::Bool;
+    const std::string source = Read(node.source);
+    Write(node.fragment, node.slot,
+          absl::StrCat("__shfl_xor_sync(0xffffffffu, ", boolean ? "(int)" : "", source, ", ",
+                       node.mask, ")", boolean ? " != 0" : ""));
+  }
+  void Emit(const kernel::CtaSync&) { text_.Line("__syncthreads();"); }
+  void Emit(const kernel::Comment& node) { text_.Line(absl::StrCat("// ", OneLine(node.text))); }
+
+  const Kernel& kernel_;
+  const FragmentUses uses_;
+  Identifiers names_;
+  IndexText text_;
+  AccessFunctions access_;
+  std::vector<std::string> buffers_, shared_;
+  std::vector<FragmentText> fragments_;
+  absl::flat_hash_map<const SymNode*, std::string> variables_;  // Of loops and LetSymbols.
+  absl::flat_hash_set<const SymNode*> unrolled_;                // Symbols of unrolled loops.
+  const Stmt* current_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> EmitCuda(const Kernel& kernel) {
+  SEAM_RETURN_IF_ERROR(VerifyKernel(kernel));
+  return Emitter(kernel).Run();
+}
+
+}  // namespace seam

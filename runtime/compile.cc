@@ -1,0 +1,43 @@
+// Compile: from a Fusion to an Executable.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "ir/verify.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/executable_impl.h"
+#include "runtime/segment_program.h"
+
+namespace seam {
+
+absl::StatusOr<Executable> Compile(Fusion fusion, const CompileOptions& options) {
+  SEAM_RETURN_IF_ERROR(Verify(fusion));
+  const auto whole = std::make_shared<const Fusion>(std::move(fusion));
+  // Complains about hints that the graph does not know before anything is built.
+  SEAM_ASSIGN_OR_RETURN(const SizeBinding hints, BindGiven(*whole, options.size_hints));
+  BackendKind kind = options.backend;
+  if (kind == BackendKind::kAuto) {
+    const bool gpu = cuda::Nvrtc::Get().ok() && (!options.load || cuda::Driver::Get().ok());
+    kind = gpu ? BackendKind::kCuda : BackendKind::kSimulator;
+  }
+  SEAM_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, kind == BackendKind::kCuda
+                                                              ? MakeCudaBackend(options)
+                                                              : MakeHostBackend(options));
+  Program program;
+  if (kind == BackendKind::kReference) {
+    program = WholeProgram(whole);
+  } else {
+    SEAM_ASSIGN_OR_RETURN(program, SegmentProgram(*whole, options));
+  }
+  Executable executable(
+      std::make_unique<Executable::Impl>(whole, kind, std::move(backend), std::move(program)));
+  bool complete = true;
+  for (const std::optional<int64_t>& value : hints.values) complete &= value.has_value();
+  if (complete && kind != BackendKind::kReference) {
+    SEAM_RETURN_IF_ERROR(executable.CompileFor(options.size_hints).status());
+  }
+  return executable;
+}
+
+}  // namespace seam

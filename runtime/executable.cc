@@ -1,0 +1,346 @@
+#include "runtime/executable.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "ir/text/printer.h"
+#include "runtime/executable_impl.h"
+
+namespace seam {
+namespace {
+
+// Calls of more different sizes than this drop what was worked out before.
+constexpr size_t kMaxPreparedCalls = 4096;
+
+int AlignmentOf(const void* data) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(data) | 16;
+  return static_cast<int>(address & -address);
+}
+
+// Per symbol of the Fusion: whether a type, an attribute or a constraint mentions it.
+std::vector<bool> NeededSymbols(const Fusion& fusion, absl::Span<const SymNode* const> symbols) {
+  absl::flat_hash_set<SymInt> seen;
+  absl::flat_hash_set<const SymNode*> found;
+  const auto visit = [&](SymInt e) {
+    if (e.is_constant() || !seen.insert(e).second) return;
+    for (const SymNode* symbol : FreeSymbols(e)) found.insert(symbol);
+  };
+  for (uint32_t v = 0; v < fusion.num_vals(); ++v) {
+    for (const IterDomain& axis : fusion.domain(ValId(v))) visit(axis.extent);
+    if (!fusion.has_explicit_strides(ValId(v))) continue;
+    for (SymInt stride : fusion.strides(ValId(v))) visit(stride);
+  }
+  for (uint32_t e = 0; e < fusion.num_exprs(); ++e) {
+    if (AttributesOf(fusion.op(ExprId(e))) == 0) continue;
+    const Attributes& a = fusion.attributes(ExprId(e));
+    for (const SymVector* list : {&a.sizes, &a.start, &a.stop, &a.step})
+      std::for_each(list->begin(), list->end(), visit);
+  }
+  for (const Guard& constraint : fusion.constraints()) visit(constraint.condition);
+  std::vector<bool> needed;
+  for (const SymNode* symbol : symbols) needed.push_back(found.contains(symbol));
+  return needed;
+}
+
+}  // namespace
+
+absl::string_view BackendName(BackendKind kind) {
+  static constexpr absl::string_view kNames[] = {"reference", "simulator", "cuda", "auto"};
+  return kNames[static_cast<int>(kind)];
+}
+
+Executable::Impl::Impl(std::shared_ptr<const Fusion> fusion, BackendKind kind,
+                       std::unique_ptr<Backend> backend, Program program)
+    : fusion_(std::move(fusion)),
+      kind_(kind),
+      backend_(std::move(backend)),
+      symbols_(fusion_->env().symbols()),
+      needed_(NeededSymbols(*fusion_, symbols_)),
+      program_(std::move(program)) {}
+
+Executable::Impl::Key Executable::Impl::MakeKey(absl::Span<const Tensor> inputs,
+                                                absl::Span<const Tensor> outputs,
+                                                absl::Span<const SymbolValue> symbols) const {
+  Key key;
+  const auto add = [&](const Tensor& tensor) {
+    key.push_back(int64_t{AlignmentOf(tensor.data)} << 32 | int64_t{tensor.data == nullptr} << 24 |
+                  int64_t{static_cast<uint8_t>(tensor.dtype)} << 16 | tensor.rank());
+    key.insert(key.end(), tensor.sizes.begin(), tensor.sizes.end());
+    key.insert(key.end(), tensor.strides.begin(), tensor.strides.end());
+  };
+  for (const Tensor& input : inputs) add(input);
+  for (const Tensor& output : outputs) {
+    if (output.data == nullptr) {
+      key.push_back(-1);
+    } else {
+      add(output);
+    }
+  }
+  for (const SymbolValue& symbol : symbols) {
+    size_t i = 0;
+    while (i < symbols_.size() && symbols_[i]->name != symbol.name) ++i;
+    key.push_back(static_cast<int64_t>(i));
+    key.push_back(symbol.value);
+  }
+  return key;
+}
+
+std::shared_ptr<const PreparedCall> Executable::Impl::Find(const Key& key) const {
+  std::shared_lock<std::shared_mutex> lock(calls_mutex_);
+  const auto it = calls_.find(absl::MakeConstSpan(key));
+  return it == calls_.end() ? nullptr : it->second;
+}
+
+absl::Status Executable::Impl::CheckNeeded(const SizeBinding& binding) const {
+  for (size_t i = 0; i < symbols_.size(); ++i) {
+    if (needed_[i]) SEAM_RETURN_IF_ERROR(binding.Value(SymInt::FromNode(symbols_[i])).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
+    const Key& key, absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs,
+    const RunOptions& options) {
+  SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindSizes(*fusion_, options.symbols, inputs));
+  SEAM_RETURN_IF_ERROR(CheckNeeded(binding));
+  CallShape shape;
+  const auto check_data = [](const Tensor& tensor, const std::string& what) {
+    if (tensor.data == nullptr && tensor.numel() > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": found a null pointer, expected ", tensor.ToString()));
+    }
+    if (tensor.numel() > 0 && AlignmentOf(tensor.data) < std::min(DTypeBytes(tensor.dtype), 16)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, ": found an address that is a multiple of ", AlignmentOf(tensor.data),
+          " bytes, expected one of ", DTypeBytes(tensor.dtype), " for ", DTypeName(tensor.dtype)));
+    }
+    return absl::OkStatus();
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    SEAM_RETURN_IF_ERROR(check_data(
+        inputs[i], absl::StrCat("input ", std::string(fusion_->name(fusion_->inputs()[i])))));
+    shape.input_alignment.push_back(AlignmentOf(inputs[i].data));
+  }
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    const ValId v = fusion_->outputs()[j];
+    SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(*fusion_, v, binding));
+    if (outputs[j].data != nullptr) {
+      const std::string what = absl::StrCat("output ", std::string(fusion_->name(v)));
+      SEAM_RETURN_IF_ERROR(CheckTensor(*fusion_, v, binding, outputs[j], what));
+      SEAM_RETURN_IF_ERROR(check_data(outputs[j], what));
+    }
+    type.data = outputs[j].data;
+    shape.outputs.push_back(std::move(type));
+    shape.output_alignment.push_back(AlignmentOf(outputs[j].data));
+  }
+
+  std::lock_guard<std::mutex> lock(plan_mutex_);
+  // Another thread may have been here with the same sizes.
+  if (std::shared_ptr<const PreparedCall> call = Find(key)) return call;
+  SEAM_ASSIGN_OR_RETURN(const bool capturing, backend_->IsCapturing(options.stream));
+  if (capturing) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        std::string(fusion_->name()), ": the stream is being captured and nothing is prepared for ",
+        binding.ToString(),
+        " with these strides, alignments and outputs: run once before the capture"));
+  }
+  CallPlanner planner(*fusion_, program_, *backend_);
+  SEAM_ASSIGN_OR_RETURN(PreparedCall planned, planner.Plan(binding, shape));
+  auto call = std::make_shared<const PreparedCall>(std::move(planned));
+  std::unique_lock<std::shared_mutex> calls_lock(calls_mutex_);
+  if (calls_.size() >= kMaxPreparedCalls) calls_.clear();
+  calls_.emplace(std::vector<int64_t>(key.begin(), key.end()), call);
+  return call;
+}
+
+absl::Status Executable::Impl::CheckOverlap(const PreparedCall& call,
+                                            absl::Span<void* const> bases) const {
+  struct Range {
+    const char* begin;
+    const char* end;
+    size_t base;
+  };
+  absl::InlinedVector<Range, 16> ranges;
+  for (size_t i = 0; i < bases.size(); ++i) {
+    const char* begin = static_cast<const char*>(bases[i]);
+    if (call.dense_bytes[i] > 0) ranges.push_back({begin, begin + call.dense_bytes[i], i});
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  const size_t num_inputs = fusion_->inputs().size();
+  const auto name = [&](size_t base) {
+    return base < num_inputs
+               ? absl::StrCat("input ", std::string(fusion_->name(fusion_->inputs()[base])))
+               : absl::StrCat("output ",
+                              std::string(fusion_->name(fusion_->outputs()[base - num_inputs])));
+  };
+  const Range* farthest = nullptr;  // Of all so far.
+  const Range* farthest_output = nullptr;
+  for (const Range& range : ranges) {
+    const bool is_output = range.base >= num_inputs;
+    const Range* other = is_output ? farthest : farthest_output;
+    if (other != nullptr && other->end > range.begin) {
+      return absl::InvalidArgumentError(absl::StrCat(name(range.base), " and ", name(other->base),
+                                                     " share memory; an output must have its own"));
+    }
+    if (farthest == nullptr || range.end > farthest->end) farthest = &range;
+    if (is_output && (farthest_output == nullptr || range.end > farthest_output->end))
+      farthest_output = &range;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::Impl::AllocateOutputs(const PreparedCall& call, absl::Span<Tensor> outputs,
+                                               StreamHandle stream) {
+  bool checked = false;
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    if (call.allocated_bytes[j] < 0) continue;
+    if (!checked) {
+      SEAM_ASSIGN_OR_RETURN(const bool capturing, backend_->IsCapturing(stream));
+      if (capturing) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(std::string(fusion_->name()), ": the stream is being captured, so output ",
+                         std::string(fusion_->name(fusion_->outputs()[j])),
+                         " cannot be allocated: bring its memory"));
+      }
+      checked = true;
+    }
+    outputs[j] = call.output_types[j];
+    SEAM_ASSIGN_OR_RETURN(
+        outputs[j].data,
+        backend_->allocator().Allocate(static_cast<size_t>(call.allocated_bytes[j]), stream));
+    outputs[j].allocation = outputs[j].data;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executable::Impl::Run(absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
+                                   const RunOptions& options) {
+  if (inputs.size() != fusion_->inputs().size() || outputs.size() != fusion_->outputs().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        std::string(fusion_->name()), ": found ", inputs.size(), " inputs and ", outputs.size(),
+        " outputs, expected ", fusion_->inputs().size(), " and ", fusion_->outputs().size()));
+  }
+  const Key key = MakeKey(inputs, outputs, options.symbols);
+  std::shared_ptr<const PreparedCall> call = Find(key);
+  if (call == nullptr) {
+    SEAM_ASSIGN_OR_RETURN(call, Prepare(key, inputs, outputs, options));
+  }
+  absl::Status status = AllocateOutputs(*call, outputs, options.stream);
+  absl::InlinedVector<void*, 16> bases;
+  for (const Tensor& input : inputs) bases.push_back(input.data);
+  for (const Tensor& output : outputs) bases.push_back(output.data);
+  for (const PreparedCall::View& view : call->views) {
+    Tensor& output = outputs[view.output];
+    output = call->output_types[view.output];
+    output.data = static_cast<char*>(bases[view.base]) + view.offset_bytes;
+  }
+  if (status.ok()) status = CheckOverlap(*call, bases);
+  if (status.ok()) status = backend_->Execute(*call, bases, options.stream);
+  if (status.ok()) return status;
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    if (call->allocated_bytes[j] < 0) continue;
+    backend_->allocator().Free(outputs[j].allocation, options.stream);
+    outputs[j].data = outputs[j].allocation = nullptr;
+  }
+  return status;
+}
+
+absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
+    absl::Span<const SymbolValue> symbols) {
+  SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindGiven(*fusion_, symbols));
+  SEAM_RETURN_IF_ERROR(CheckNeeded(binding));
+  SEAM_RETURN_IF_ERROR(CheckConstraints(*fusion_, binding));
+  CallShape shape;
+  shape.input_alignment.assign(fusion_->inputs().size(), 16);
+  shape.output_alignment.assign(fusion_->outputs().size(), 16);
+  for (ValId v : fusion_->outputs()) {
+    SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(*fusion_, v, binding));
+    shape.outputs.push_back(std::move(type));
+  }
+  std::lock_guard<std::mutex> lock(plan_mutex_);
+  CallPlanner planner(*fusion_, program_, *backend_);
+  SEAM_RETURN_IF_ERROR(planner.Plan(binding, shape).status());
+  std::vector<GroupReport> reports;
+  for (size_t g = 0; g < program_.groups.size(); ++g) {
+    const GroupProgram& group = program_.groups[g];
+    GroupReport report;
+    report.group = group.id;
+    report.scheduler = group.scheduler;
+    report.text = PrintFusion(*group.group);
+    const Variant* variant = planner.chosen(g);
+    if (variant == nullptr) {
+      report.schedule = "views of its inputs; nothing is launched";
+    } else {
+      const LaunchPlan& plan = variant->plan();
+      report.schedule = plan.schedule.ToString();
+      for (const Guard& guard : plan.guards) {
+        report.guards.push_back(absl::StrCat(guard.condition.ToString(), "  # ", guard.reason));
+      }
+      for (size_t i = 0; i < plan.launches.size(); ++i) {
+        KernelReport kernel;
+        kernel.name = plan.launches[i].kernel.name;
+        kernel.kernel_text = kernel::PrintKernel(plan.launches[i].kernel);
+        kernel.threads = plan.launches[i].kernel.threads;
+        variant->kernels()[i]->Report(kernel);
+        report.kernels.push_back(std::move(kernel));
+      }
+    }
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+Executable::Statistics Executable::Impl::statistics() const {
+  Statistics statistics;
+  statistics.kernels = backend_->num_kernels();
+  {
+    std::lock_guard<std::mutex> lock(plan_mutex_);
+    for (const GroupProgram& group : program_.groups)
+      statistics.variants += static_cast<int64_t>(group.variants.size());
+  }
+  std::shared_lock<std::shared_mutex> lock(calls_mutex_);
+  statistics.prepared = static_cast<int64_t>(calls_.size());
+  return statistics;
+}
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+Executable::~Executable() = default;
+
+const Fusion& Executable::fusion() const { return impl_->fusion(); }
+BackendKind Executable::backend() const { return impl_->kind(); }
+const DeviceInfo& Executable::device() const { return impl_->backend().device(); }
+const cuda::Device* Executable::cuda_device() const { return impl_->backend().cuda_device(); }
+DeviceAllocator& Executable::allocator() const { return impl_->backend().allocator(); }
+
+absl::Status Executable::Run(absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
+                             const RunOptions& options) const {
+  return impl_->Run(inputs, outputs, options);
+}
+
+absl::StatusOr<std::vector<Tensor>> Executable::InferOutputs(absl::Span<const Tensor> inputs,
+                                                             const RunOptions& options) const {
+  SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindSizes(fusion(), options.symbols, inputs));
+  std::vector<Tensor> outputs;
+  for (ValId v : fusion().outputs()) {
+    SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(fusion(), v, binding));
+    outputs.push_back(std::move(type));
+  }
+  return outputs;
+}
+
+absl::StatusOr<std::vector<GroupReport>> Executable::CompileFor(
+    absl::Span<const SymbolValue> symbols) const {
+  return impl_->CompileFor(symbols);
+}
+
+Executable::Statistics Executable::statistics() const { return impl_->statistics(); }
+void Executable::ReleaseMemory() const { impl_->backend().ReleaseMemory(); }
+
+}  // namespace seam

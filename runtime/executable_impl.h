@@ -1,0 +1,74 @@
+// The inside of an Executable. Internal to runtime/.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/hash/hash.h"
+#include "runtime/backend.h"
+#include "runtime/call_planner.h"
+#include "runtime/executable.h"
+
+namespace seam {
+
+class Executable::Impl {
+ public:
+  Impl(std::shared_ptr<const Fusion> fusion, BackendKind kind, std::unique_ptr<Backend> backend,
+       Program program);
+
+  absl::Status Run(absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
+                   const RunOptions& options);
+  absl::StatusOr<std::vector<GroupReport>> CompileFor(absl::Span<const SymbolValue> symbols);
+
+  const Fusion& fusion() const { return *fusion_; }
+  BackendKind kind() const { return kind_; }
+  Backend& backend() { return *backend_; }
+  Statistics statistics() const;
+
+ private:
+  // All that a PreparedCall depends on, as numbers.
+  using Key = absl::InlinedVector<int64_t, 48>;
+  struct KeyHash {
+    using is_transparent = void;
+    size_t operator()(absl::Span<const int64_t> key) const {
+      return absl::Hash<absl::Span<const int64_t>>{}(key);
+    }
+  };
+  struct KeyEqual {
+    using is_transparent = void;
+    bool operator()(absl::Span<const int64_t> a, absl::Span<const int64_t> b) const {
+      return a == b;
+    }
+  };
+
+  Key MakeKey(absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs,
+              absl::Span<const SymbolValue> symbols) const;
+  std::shared_ptr<const PreparedCall> Find(const Key& key) const;
+  absl::StatusOr<std::shared_ptr<const PreparedCall>> Prepare(const Key& key,
+                                                              absl::Span<const Tensor> inputs,
+                                                              absl::Span<const Tensor> outputs,
+                                                              const RunOptions& options);
+  absl::Status CheckNeeded(const SizeBinding& binding) const;
+  absl::Status CheckOverlap(const PreparedCall& call, absl::Span<void* const> bases) const;
+  absl::Status AllocateOutputs(const PreparedCall& call, absl::Span<Tensor> outputs,
+                               StreamHandle stream);
+
+  const std::shared_ptr<const Fusion> fusion_;
+  const BackendKind kind_;
+  const std::unique_ptr<Backend> backend_;
+  std::vector<const SymNode*> symbols_;
+  std::vector<bool> needed_;  // Per symbol: something depends on it.
+
+  mutable std::mutex
+      plan_mutex_;  // Whoever works out a call's sizes: variants are made one call at a time.
+  Program program_;
+  mutable std::shared_mutex calls_mutex_;
+  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const PreparedCall>, KeyHash, KeyEqual>
+      calls_;
+};
+
+}  // namespace seam

@@ -1,0 +1,71 @@
+// A group of the segmentation on its way to running code, and the variants made of it so far.
+// Internal to runtime/.
+//
+// Thread-safety: a Variant is immutable; a GroupProgram's variants are guarded by whoever owns it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/fusion.h"
+#include "ir/symbolic/sym_program.h"
+#include "runtime/backend.h"
+#include "scheduler/launch_plan.h"
+#include "scheduler/scheduler.h"
+
+namespace seam {
+
+// The numbers that a plan needs of a call.
+struct PlanSizes {
+  std::vector<int64_t> workspace_elements;
+  struct Launch {
+    int64_t grid = 0;
+    std::vector<int64_t> arguments;
+  };
+  std::vector<Launch> launches;
+};
+
+// A lowered schedule of a group with its kernels.
+class Variant {
+ public:
+  static absl::StatusOr<std::shared_ptr<Variant>> Make(const Fusion& group, LaunchPlan plan);
+
+  const LaunchPlan& plan() const { return plan_; }
+  absl::Span<const std::shared_ptr<const LoadedKernel>> kernels() const { return kernels_; }
+  void set_kernels(std::vector<std::shared_ptr<const LoadedKernel>> kernels) {
+    kernels_ = std::move(kernels);
+  }
+
+  // `symbols` are values of the group's symbols. Error: kInternal if a guard of the plan does not
+  // hold, else as of SymProgram::RunChecked.
+  absl::StatusOr<PlanSizes> Sizes(absl::Span<const int64_t> symbols) const;
+
+ private:
+  Variant() = default;
+  LaunchPlan plan_;
+  SymProgram program_;  // Guards, workspaces, the arguments of one launch after the other.
+  std::vector<SymProgram> grids_;  // Of a launch's arguments.
+  std::vector<std::shared_ptr<const LoadedKernel>> kernels_;
+};
+
+struct GroupProgram {
+  uint32_t id = 0;  // In the segmentation.
+  std::shared_ptr<const Fusion> group;
+  SchedulerKind scheduler = SchedulerKind::kNone;
+  std::vector<int> inputs, outputs;  // Indices of values; see CallPlanner.
+  std::vector<int> symbols;  // Per symbol of the group: its position among the whole Fusion's.
+  std::vector<std::shared_ptr<Variant>> variants;
+
+  // The schedule for these sizes, and the variant that has it if there is one already, else a new
+  // one without kernels. `as` is the group's scheduler, or kPointwise where a group of views is to
+  // be copied.
+  absl::StatusOr<std::shared_ptr<Variant>> FindOrLower(SchedulerKind as,
+                                                       const ScheduleContext& context) const;
+  // Adds a variant, once its kernels are there, to those that FindOrLower finds.
+  void Keep(const std::shared_ptr<Variant>& variant);
+};
+
+}  // namespace seam

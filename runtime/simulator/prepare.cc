@@ -1,0 +1,244 @@
+// Checks a kernel's arguments, declares its symbols and compiles its statements.
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "runtime/simulator/simulation.h"
+
+namespace seam::simulator {
+
+using kernel::Block;
+using kernel::Operand;
+using kernel::Space;
+using kernel::Stmt;
+
+void Simulation::FindReads(const Block& block, std::vector<uint8_t>* buffers,
+                           std::vector<uint8_t>* shared) {
+  for (const Stmt& stmt : block) {
+    if (const auto* load = std::get_if<kernel::Load>(&stmt.node)) {
+      (load->space == Space::Global ? *buffers : *shared)[load->array] = 1;
+    } else if (const auto* loop = std::get_if<kernel::For>(&stmt.node)) {
+      FindReads(loop->body, buffers, shared);
+    } else if (const auto* branch = std::get_if<kernel::If>(&stmt.node)) {
+      FindReads(branch->body, buffers, shared);
+      FindReads(branch->otherwise, buffers, shared);
+    }
+  }
+}
+
+absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, SymbolLookup lookup) {
+  const auto error = [&](size_t i, const auto&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel_.name, ", buffer ",
+                                                   kernel_.buffers[i].name, ": ", parts...));
+  };
+  std::vector<uint8_t> buffer_reads(kernel_.buffers.size()), shared_reads(kernel_.shared.size());
+  FindReads(kernel_.body, &buffer_reads, &shared_reads);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const kernel::Buffer& declared = kernel_.buffers[i];
+    const SimBuffer& given = buffers[i];
+    SEAM_ASSIGN_OR_RETURN(const int64_t num_elements, Evaluate(declared.num_elements, lookup));
+    if (given.dtype != declared.dtype) {
+      return error(i, "is ", DTypeName(given.dtype), ", expected ", DTypeName(declared.dtype));
+    }
+    if (num_elements < 0 || given.num_elements < num_elements) {
+      return error(i, "has ", given.num_elements, " elements, expected ", num_elements);
+    }
+    if (given.data == nullptr && num_elements > 0) return error(i, "is null");
+    if (num_elements > 0 && reinterpret_cast<uintptr_t>(given.data) %
+                                    static_cast<uintptr_t>(declared.alignment_bytes) !=
+                                0) {
+      return error(i, "is not aligned to ", declared.alignment_bytes, " bytes");
+    }
+    if (given.read_only && declared.written)
+      return error(i, "is read-only, but the kernel writes it");
+    buffers_.push_back({.name = declared.name,
+                        .dtype = declared.dtype,
+                        .num_elements = num_elements,
+                        .data = static_cast<char*>(given.data),
+                        .initialized = given.initialized,
+                        .tracker = nullptr,
+                        .read_only = !declared.written});
+  }
+  // Buffers that share memory with a written one share its tracker.
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (buffers_[i].read_only || buffers_[i].num_elements == 0 || buffers_[i].tracker != nullptr)
+      continue;
+    const char* begin = buffers_[i].data;
+    const char* end = begin + buffers_[i].num_elements * DTypeBytes(buffers_[i].dtype);
+    std::vector<Memory*> same;
+    bool reads = false;
+    for (size_t j = 0; j < buffers_.size(); ++j) {
+      Memory& other = buffers_[j];
+      const char* other_end = other.data + other.num_elements * DTypeBytes(other.dtype);
+      if (other.num_elements == 0 || other.data >= end || other_end <= begin) continue;
+      if (other.data != begin || other_end != end || other.dtype != buffers_[i].dtype) {
+        return error(i, "overlaps buffer ", other.name, " in part");
+      }
+      same.push_back(&other);
+      reads |= buffer_reads[j] != 0;
+    }
+    trackers_.push_back(std::make_unique<RaceTracker>(buffers_[i].num_elements, false, reads));
+    for (Memory* memory : same) {
+      memory->tracker = trackers_.back().get();
+      memory->tracks_reads = reads;
+    }
+  }
+  shared_bytes_.resize(kernel_.SharedBytes());
+  for (size_t i = 0; i < kernel_.shared.size(); ++i) {
+    const kernel::SharedArray& array = kernel_.shared[i];
+    trackers_.push_back(std::make_unique<RaceTracker>(array.count, true, shared_reads[i] != 0));
+    shared_.push_back({.name = array.name,
+                       .dtype = array.dtype,
+                       .num_elements = array.count,
+                       .data = shared_bytes_.data() + kernel_.SharedOffset(static_cast<int>(i)),
+                       .initialized = nullptr,
+                       .tracker = trackers_.back().get(),
+                       .tracks_reads = shared_reads[i] != 0,
+                       .shared = true});
+  }
+  return absl::OkStatus();
+}
+
+// Loops and LetSymbols, outer ones first, so that bounds of inner ones may name outer ones.
+void Simulation::DeclareSymbols(const Block& block, absl::flat_hash_set<const SymNode*>* declared) {
+  for (const Stmt& stmt : block) {
+    const auto* loop = std::get_if<kernel::For>(&stmt.node);
+    const auto* let = std::get_if<kernel::LetSymbol>(&stmt.node);
+    if (loop != nullptr || let != nullptr) {
+      const SymNode* symbol = loop != nullptr ? loop->symbol.node() : let->symbol.node();
+      if (declared->insert(symbol).second) {
+        const auto [lo, hi] = integers_.DeclaredBounds(symbol);
+        if (loop != nullptr) {
+          integers_.DeclareUniform(symbol, lo, hi);
+        } else {
+          integers_.DeclareVarying(symbol, lo, hi);
+        }
+      }
+    }
+    if (loop != nullptr) DeclareSymbols(loop->body, declared);
+    if (const auto* branch = std::get_if<kernel::If>(&stmt.node)) {
+      DeclareSymbols(branch->body, declared);
+      DeclareSymbols(branch->otherwise, declared);
+    }
+  }
+}
+
+Expr Simulation::CompileExpr(SymInt e) {
+  if (const std::optional<int64_t> value = e.maybe_int()) return {-1, *value};
+  return {integers_.Compile(e), 0};
+}
+
+CompiledOperand Simulation::CompileOperand(const Operand& operand) {
+  if (operand.fragment >= 0) {
+    return {operand.fragment, CompileExpr(operand.slot), kernel_.fragments[operand.fragment].dtype,
+            nullptr};
+  }
+  constants_.push_back(std::make_unique<Scalar[]>(threads_));
+  std::fill_n(constants_.back().get(), threads_, operand.constant);
+  return {-1, {}, operand.dtype, constants_.back().get()};
+}
+
+CompiledBlock Simulation::CompileBlock(const Block& block) {
+  CompiledBlock compiled;
+  compiled.reserve(block.size());
+  for (const Stmt& stmt : block) {
+    CompiledStmt s{.stmt = &stmt, .number = next_number_++};
+    if (const auto* node = std::get_if<kernel::For>(&stmt.node)) {
+      s.index = CompileExpr(node->extent);
+      std::tie(s.lo, s.hi) = integers_.DeclaredBounds(node->symbol.node());
+      s.body = CompileBlock(node->body);
+    } else if (const auto* node = std::get_if<kernel::If>(&stmt.node)) {
+      s.predicate = CompileExpr(node->condition);
+      s.body = CompileBlock(node->body);
+      s.otherwise = CompileBlock(node->otherwise);
+    } else if (const auto* node = std::get_if<kernel::Load>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      s.index = CompileExpr(node->index);
+      s.predicate = CompileExpr(node->predicate);
+    } else if (const auto* node = std::get_if<kernel::Store>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      s.index = CompileExpr(node->index);
+      s.predicate = CompileExpr(node->predicate);
+    } else if (const auto* node = std::get_if<kernel::Map>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      for (const Operand& operand : node->arguments) s.operands.push_back(CompileOperand(operand));
+    } else if (const auto* node = std::get_if<kernel::IndexValue>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      s.index = CompileExpr(node->value);
+    } else if (const auto* node = std::get_if<kernel::LetSymbol>(&stmt.node)) {
+      s.operands.push_back(CompileOperand(node->value));
+      std::tie(s.lo, s.hi) = integers_.DeclaredBounds(node->symbol.node());
+    } else if (const auto* node = std::get_if<kernel::Random>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      s.index = CompileExpr(node->index);
+      s.operands = {CompileOperand(node->seed), CompileOperand(node->offset)};
+    } else if (const auto* node = std::get_if<kernel::ShuffleXor>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      s.operands.push_back(CompileOperand(node->source));
+    }
+    compiled.push_back(std::move(s));
+  }
+  return compiled;
+}
+
+absl::Status Simulation::Prepare(absl::Span<const SimBuffer> buffers,
+                                 absl::Span<const int64_t> parameters) {
+  const auto error = [&](const auto&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel_.name, ": ", parts...));
+  };
+  if (buffers.size() != kernel_.buffers.size()) {
+    return error(buffers.size(), " buffers given, expected ", kernel_.buffers.size());
+  }
+  if (parameters.size() != kernel_.parameters.size()) {
+    return error(parameters.size(), " parameters given, expected ", kernel_.parameters.size());
+  }
+  const auto lookup = [&](const SymNode* symbol) -> std::optional<int64_t> {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (kernel_.parameters[i].node() == symbol) return parameters[i];
+    }
+    return std::nullopt;
+  };
+  absl::flat_hash_set<const SymNode*> declared;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const SymNode* symbol = kernel_.parameters[i].node();
+    const auto [lo, hi] = integers_.DeclaredBounds(symbol);
+    if (parameters[i] < lo || parameters[i] > hi) {
+      return error("parameter ", symbol->name, " is ", parameters[i], ", outside ", lo, "..", hi);
+    }
+    integers_.DeclareUniform(symbol, parameters[i], parameters[i]);
+    integers_.SetUniform(symbol, parameters[i]);
+    declared.insert(symbol);
+  }
+  SEAM_ASSIGN_OR_RETURN(grid_, Evaluate(kernel_.grid_x, lookup));
+  if (grid_ < 0 || grid_ > INT32_MAX) return error("a grid of ", grid_, " CTAs");
+  const SymRange blocks = RangeOf(kernel_.block_x);
+  if (grid_ > 0 && (blocks.lo > 0 || blocks.hi < grid_ - 1)) {
+    return error("block_x is declared as ", blocks.lo, "..", blocks.hi, ", the grid is ", grid_);
+  }
+  integers_.DeclareUniform(kernel_.block_x.node(), 0, std::max<int64_t>(grid_ - 1, 0));
+  integers_.DeclareVarying(kernel_.thread_x.node(), 0, threads_ - 1);
+  declared.insert(kernel_.block_x.node());
+  declared.insert(kernel_.thread_x.node());
+  all_.resize(threads_);
+  std::iota(all_.begin(), all_.end(), 0);
+  std::iota(integers_.MutableVarying(kernel_.thread_x.node()),
+            integers_.MutableVarying(kernel_.thread_x.node()) + threads_, int64_t{0});
+  DeclareSymbols(kernel_.body, &declared);
+  SEAM_RETURN_IF_ERROR(BindBuffers(buffers, lookup));
+  body_ = CompileBlock(kernel_.body);
+
+  int rows = 0;
+  for (const kernel::Fragment& fragment : kernel_.fragments) {
+    first_row_.push_back(rows);
+    rows += fragment.count;
+  }
+  registers_.resize(static_cast<size_t>(rows) * threads_, IntScalar(0));
+  written_.resize(registers_.size());
+  written_count_.resize(rows);
+  for (std::vector<Scalar>& scratch : scratch_) scratch.resize(threads_);
+  return absl::OkStatus();
+}
+
+}  // namespace seam::simulator

@@ -1,0 +1,160 @@
+// One run of a kernel: what the statements are compiled to, and the state of the CTA that is
+// running.
+//
+// The kernel's statements are numbered and their integer expressions compiled once (prepare.cc);
+// then every CTA walks them with the set of its active threads (execute.cc). Fragments lie slot by
+// slot, all threads of a slot together, so that one call evaluates an operation for the whole CTA.
+// Thread-safety: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/scalar.h"
+#include "runtime/simulator/index_evaluator.h"
+#include "runtime/simulator/race_tracker.h"
+#include "runtime/simulator/simulator.h"
+
+namespace seam::simulator {
+
+// An integer expression at its place: a constant, or a handle of the evaluator.
+struct Expr {
+  int id = -1;
+  int64_t constant = 0;
+};
+
+struct CompiledOperand {
+  int fragment = -1;
+  Expr slot;
+  DType dtype = DType::F32;
+  const Scalar* constant = nullptr;  // [threads]
+};
+
+// A statement with its expressions in the order in which its kind names them, and the blocks inside
+// it.
+struct CompiledStmt {
+  const kernel::Stmt* stmt;
+  int number;
+  Expr slot, index, predicate;
+  int64_t lo = 0, hi = 0;  // Of the symbol that it binds.
+  std::vector<CompiledOperand> operands;
+  std::vector<CompiledStmt> body, otherwise;
+};
+using CompiledBlock = std::vector<CompiledStmt>;
+
+// One memory that kernels address: a buffer or a shared array.
+struct Memory {
+  absl::string_view name;
+  DType dtype;
+  int64_t num_elements;
+  char* data;            // In the memory format.
+  uint8_t* initialized;  // Null: everything is.
+  RaceTracker* tracker;  // Null: nobody writes.
+  bool tracks_reads = false;
+  bool read_only = false;
+  bool shared = false;
+};
+
+class Simulation {
+ public:
+  Simulation(const kernel::Kernel& kernel, const SimOptions& options)
+      : kernel_(kernel),
+        options_(options),
+        threads_(kernel.threads),
+        integers_(kernel.threads, kernel.index32) {}
+
+  absl::Status Prepare(absl::Span<const SimBuffer> buffers, absl::Span<const int64_t> parameters);
+  absl::Status Run();
+
+ private:
+  using Lanes = std::vector<int>;  // Active threads, ascending.
+  using SymbolLookup = absl::FunctionRef<std::optional<int64_t>(const SymNode*)>;
+
+  // Preparation.
+  absl::Status BindBuffers(absl::Span<const SimBuffer> buffers, SymbolLookup lookup);
+  void DeclareSymbols(const kernel::Block& block, absl::flat_hash_set<const SymNode*>* declared);
+  Expr CompileExpr(SymInt e);
+  CompiledOperand CompileOperand(const kernel::Operand& operand);
+  CompiledBlock CompileBlock(const kernel::Block& block);
+  static void FindReads(const kernel::Block& block, std::vector<uint8_t>* buffers,
+                        std::vector<uint8_t>* shared);
+
+  // Execution.
+  absl::Status RunCta(int64_t cta);
+  absl::Status RunBlock(const CompiledBlock& block, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::For& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::If& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::Load& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::Store& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::Map& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::IndexValue& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::LetSymbol& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::Random& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::ShuffleXor& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt&, const kernel::Comment&, const Lanes&) {
+    return absl::OkStatus();
+  }
+
+  // Pieces of statements.
+  absl::Status CheckExpr(const CompiledStmt& s, const Expr& e, const Lanes& lanes);
+  // The threads of `lanes` for which `e` holds; either `lanes` itself or `*storage`.
+  absl::StatusOr<const Lanes*> Select(const CompiledStmt& s, const Expr& e, const Lanes& lanes,
+                                      Lanes* storage);
+  const int64_t* Values(const Expr& e);  // [threads], valid until the next call.
+  absl::StatusOr<int> SlotOf(const CompiledStmt& s, int fragment, const Expr& slot, int width,
+                             const Lanes& lanes);
+  Scalar* Row(int row) { return registers_.data() + static_cast<size_t>(row) * threads_; }
+  void MarkWritten(int row, const Lanes& lanes);
+  absl::Status RequireWritten(const CompiledStmt& s, int row, const Lanes& lanes);
+  absl::StatusOr<const Scalar*> Read(const CompiledStmt& s, const CompiledOperand& operand,
+                                     const Lanes& lanes);
+  template <typename Access>
+  absl::Status CheckAddresses(const CompiledStmt& s, const Access& node, const Memory& memory,
+                              const int64_t* index, const Lanes& lanes);
+  template <typename Visit>
+  static void ForEachRun(const Lanes& lanes, const int64_t* index, Visit visit);
+
+  Moment Now(int thread) const { return {interval_, static_cast<uint32_t>(cta_), thread}; }
+  absl::Status Fault(const CompiledStmt& s, int thread, absl::string_view what);
+  absl::Status Spend(int64_t steps) {
+    steps_ += steps;
+    if (steps_ <= options_.max_steps) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("kernel ", kernel_.name, ": more than ",
+                                                     options_.max_steps, " steps, in CTA ", cta_));
+  }
+
+  const kernel::Kernel& kernel_;
+  const SimOptions& options_;
+  const int threads_;
+  IndexEvaluator integers_;
+  int64_t grid_ = 0;
+  CompiledBlock body_;
+  std::vector<Memory> buffers_, shared_;
+  std::vector<std::unique_ptr<RaceTracker>> trackers_;
+  std::vector<std::unique_ptr<Scalar[]>> constants_;
+  std::vector<char> shared_bytes_;
+
+  std::vector<int> first_row_;      // By fragment: row of its slot 0.
+  std::vector<Scalar> registers_;   // [rows, threads]
+  std::vector<uint8_t> written_;    // [rows, threads]
+  std::vector<int> written_count_;  // [rows]
+  std::vector<Scalar> scratch_[4];  // [threads] each.
+  std::vector<int64_t> broadcast_;  // [threads]
+
+  Lanes all_;
+  int next_number_ = 0;
+  int64_t cta_ = 0;
+  int64_t steps_ = 0;
+  uint32_t interval_ = 0, first_interval_ = 0;
+};
+
+}  // namespace seam::simulator

@@ -1,0 +1,55 @@
+#include "runtime/simulator/simulator.h"
+
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "ir/philox.h"
+#include "ir/status.h"
+#include "runtime/simulator/simulation.h"
+
+namespace seam::simulator {
+
+absl::Status Simulation::Run() {
+  // Order of the CTAs: position i runs CTA (step * i + offset) mod grid.
+  int64_t step = 1, offset = 0;
+  if (options_.seed != 0 && grid_ > 1) {
+    const auto lanes = Philox4x32(options_.seed, 0, 0);
+    offset = lanes[0] % grid_;
+    step = 1 + lanes[1] % grid_;
+    while (std::gcd(step, grid_) != 1) ++step;
+  }
+  for (int64_t i = 0; i < grid_; ++i) {
+    SEAM_RETURN_IF_ERROR(RunCta((step * i + offset) % grid_));
+  }
+  if (!options_.require_all_written) return absl::OkStatus();
+  for (const Memory& memory : buffers_) {
+    if (memory.read_only) continue;
+    for (int64_t element = 0; element < memory.num_elements; ++element) {
+      if (memory.tracker->Written(element)) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("kernel ", kernel_.name, ": no thread writes element ", element,
+                       " of buffer ", memory.name, " of ", memory.num_elements));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::RunCta(int64_t cta) {
+  cta_ = cta;
+  first_interval_ = ++interval_;
+  std::fill(written_.begin(), written_.end(), 0);
+  std::fill(written_count_.begin(), written_count_.end(), 0);
+  integers_.SetUniform(kernel_.block_x.node(), cta);
+  SEAM_RETURN_IF_ERROR(Spend(threads_));
+  return RunBlock(body_, all_);
+}
+
+absl::Status Simulate(const kernel::Kernel& kernel, absl::Span<const SimBuffer> buffers,
+                      absl::Span<const int64_t> parameters, const SimOptions& options) {
+  SEAM_RETURN_IF_ERROR(VerifyKernel(kernel));
+  Simulation simulation(kernel, options);
+  SEAM_RETURN_IF_ERROR(simulation.Prepare(buffers, parameters));
+  return simulation.Run();
+}
+
+}  // namespace seam::simulator

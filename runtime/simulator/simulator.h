@@ -1,0 +1,59 @@
+// Runs a kernel of the thread-level IR on the CPU, thread by thread, and finds what a GPU would not
+// say.
+//
+// Every statement executes for all active threads of a CTA before the next one starts; CTAs run one
+// after the other in an order that the seed determines. Values are rounded to their dtype after
+// every operation by the definitions that the reference interpreter uses (ir/op_semantics.h), so
+// results of pointwise kernels agree with it bit for bit.
+//
+// What is found, each as an error naming the statement (number and text as PrintKernel shows them),
+// the CTA, the thread and the values: accesses outside a buffer, a shared array or a fragment;
+// vector accesses whose address is not aligned; stores to read-only buffers; reads of fragment
+// slots, shared elements or buffer elements that nothing wrote; races on shared memory (two
+// threads, one barrier interval, one of them writes) and on global memory (two CTAs, or two threads
+// of one CTA without a barrier between them, one of them writes, even if it writes the same value);
+// barriers and shuffles that not all threads reach; symbols outside their declared range; index
+// arithmetic that leaves 32 bits although the kernel promises otherwise; more steps than the
+// budget.
+//
+// Thread-safety: Simulate is a pure function of its arguments but for the buffers' contents.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "ir/dtype.h"
+#include "scheduler/kernel/kernel_ir.h"
+
+namespace seam::simulator {
+
+// The memory behind one of the kernel's buffers, elements in their memory format. Two buffers may
+// share their memory if they are the same elements; any other overlap with a written buffer is an
+// error.
+struct SimBuffer {
+  void* data = nullptr;
+  int64_t num_elements = 0;
+  DType dtype = DType::F32;
+  bool read_only = false;
+  // One byte an element, nonzero where it holds a value; stores set it. Null: every element holds
+  // one.
+  uint8_t* initialized = nullptr;
+};
+
+struct SimOptions {
+  uint64_t seed = 0;  // 0: CTAs in ascending order.
+  // Statements executed, counted once a thread. About 10^8 take a second.
+  int64_t max_steps = int64_t{1} << 36;
+  // An element of a written buffer that no thread stored to is an error.
+  bool require_all_written = false;
+};
+
+// `buffers` in the order of kernel.buffers, `parameters` in the order of kernel.parameters. Errors:
+// kInvalidArgument if the kernel does not verify or the arguments do not fit it; kResourceExhausted
+// for the step budget; kFailedPrecondition for a fault of the kernel, as listed above. After an
+// error the buffers hold what was stored until then.
+absl::Status Simulate(const kernel::Kernel& kernel, absl::Span<const SimBuffer> buffers,
+                      absl::Span<const int64_t> parameters, const SimOptions& options = {});
+
+}  // namespace seam::simulator

@@ -1,0 +1,267 @@
+#include "runtime/size_binding.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ir/status.h"
+
+namespace seam {
+namespace {
+
+constexpr size_t kNone = static_cast<size_t>(-1);
+
+// The only symbol of `e` that has no value; kNone where there are none or several.
+size_t OnlyUnknown(const SizeBinding& binding, SymInt e) {
+  size_t unknown = kNone;
+  for (const SymNode* symbol : FreeSymbols(e)) {
+    const size_t i =
+        std::find(binding.symbols.begin(), binding.symbols.end(), symbol) - binding.symbols.begin();
+    if (binding.values[i].has_value()) continue;
+    if (unknown != kNone) return kNone;
+    unknown = i;
+  }
+  return unknown;
+}
+
+// Gives the only unknown of `e` the value at which `e`, if it is linear in it, is `found`. Returns
+// whether it did.
+bool Solve(SymInt e, int64_t found, SizeBinding& binding) {
+  if (e.is_constant()) return false;
+  const size_t unknown = OnlyUnknown(binding, e);
+  if (unknown == kNone) return false;
+  std::optional<int64_t>& value = binding.values[unknown];
+  const auto at = [&](int64_t x) {
+    value = x;
+    const absl::StatusOr<int64_t> result = binding.Value(e);
+    value.reset();
+    return result;
+  };
+  const SymRange range = binding.symbols[unknown]->range;
+  if (e.is_same(SymInt::FromNode(binding.symbols[unknown]))) {
+    value = found;
+    return true;
+  }
+  if (range.lo == range.hi) {
+    value = range.lo;
+    return true;
+  }
+  const absl::StatusOr<int64_t> first = at(range.lo), second = at(range.lo + 1);
+  if (!first.ok() || !second.ok() || *first == *second) return false;
+  const int64_t slope = *second - *first;
+  if ((found - *first) % slope != 0) return false;
+  const int64_t solution = range.lo + (found - *first) / slope;
+  if (solution < range.lo || solution > range.hi) return false;
+  const absl::StatusOr<int64_t> result = at(solution);
+  if (!result.ok() || *result != found) return false;
+  value = solution;
+  return true;
+}
+
+// `e` where it is a number, else with its value and that of its symbols: "2*N = 8 (N = 4)".
+std::string Explain(SymInt e, int64_t value, const SizeBinding& binding) {
+  if (e.is_constant()) return absl::StrCat(value);
+  std::string text = absl::StrCat(e.ToString(), " = ", value);
+  if (e.node()->kind == SymKind::Symbol) return text;
+  std::vector<std::string> parts;
+  for (const SymNode* s : FreeSymbols(e)) {
+    const size_t i =
+        std::find(binding.symbols.begin(), binding.symbols.end(), s) - binding.symbols.begin();
+    if (binding.values[i])
+      parts.push_back(absl::StrCat(std::string(s->name), " = ", *binding.values[i]));
+  }
+  return absl::StrCat(text, " (", absl::StrJoin(parts, ", "), ")");
+}
+
+absl::Status CheckRange(const SymNode& symbol, int64_t value, absl::string_view where) {
+  if (value >= symbol.range.lo && value <= symbol.range.hi) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(where, "symbol ", std::string(symbol.name), " is ",
+                                                 value, ", expected a value in [", symbol.range.lo,
+                                                 ", ", symbol.range.hi, "]"));
+}
+
+absl::Status CheckKind(const Fusion& fusion, ValId v, const Tensor& tensor,
+                       absl::string_view what) {
+  if (tensor.dtype != fusion.dtype(v)) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": found ", DTypeName(tensor.dtype),
+                                                   ", expected ", fusion.type(v).ToString()));
+  }
+  if (tensor.rank() != fusion.rank(v) || tensor.strides.size() != tensor.sizes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": found ", tensor.rank(), " sizes and ", tensor.strides.size(),
+                     " strides, expected ", fusion.rank(v), " for ", fusion.type(v).ToString()));
+  }
+  for (int d = 0; d < tensor.rank(); ++d) {
+    if (tensor.sizes[d] >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ", axis ", d, ": found the size ", tensor.sizes[d]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> SizeBinding::Value(SymInt e) const {
+  if (const std::optional<int64_t> value = e.maybe_int()) return *value;
+  const SymNode* unknown = nullptr;
+  absl::StatusOr<int64_t> result =
+      Evaluate(e, [&](const SymNode* symbol) -> std::optional<int64_t> {
+        const size_t i = std::find(symbols.begin(), symbols.end(), symbol) - symbols.begin();
+        if (i < symbols.size() && values[i]) return values[i];
+        unknown = symbol;
+        return std::nullopt;
+      });
+  if (!result.ok() && unknown != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no value of the symbol ", std::string(unknown->name), " in [", unknown->range.lo, ", ",
+        unknown->range.hi, "] follows from the inputs' sizes and strides, and none is given"));
+  }
+  return result;
+}
+
+absl::StatusOr<Int64Vector> SizeBinding::Values(absl::Span<const SymInt> expressions) const {
+  Int64Vector result;
+  for (SymInt e : expressions) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t value, Value(e));
+    result.push_back(value);
+  }
+  return result;
+}
+
+absl::StatusOr<Int64Vector> SizeBinding::Sizes(const Fusion& fusion, ValId v) const {
+  Int64Vector result;
+  for (const IterDomain& axis : fusion.domain(v)) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t extent, Value(axis.extent));
+    if (extent < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(std::string(fusion.name(v)), ": the extent ",
+                                                     axis.extent.ToString(), " is ", extent,
+                                                     " for ", ToString()));
+    }
+    result.push_back(extent);
+  }
+  return result;
+}
+
+std::string SizeBinding::ToString() const {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    if (values[i]) parts.push_back(absl::StrCat(std::string(symbols[i]->name), " = ", *values[i]));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+absl::StatusOr<SizeBinding> BindGiven(const Fusion& fusion, absl::Span<const SymbolValue> given) {
+  SizeBinding binding;
+  binding.symbols = fusion.env().symbols();
+  binding.values.resize(binding.symbols.size());
+  for (const SymbolValue& g : given) {
+    size_t i = 0;
+    while (i < binding.symbols.size() && binding.symbols[i]->name != g.name) ++i;
+    if (i == binding.symbols.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(std::string(fusion.name()), " has no symbol ", g.name));
+    }
+    SEAM_RETURN_IF_ERROR(CheckRange(*binding.symbols[i], g.value, ""));
+    binding.values[i] = g.value;
+  }
+  return binding;
+}
+
+absl::StatusOr<SizeBinding> BindSizes(const Fusion& fusion, absl::Span<const SymbolValue> given,
+                                      absl::Span<const Tensor> inputs) {
+  SEAM_ASSIGN_OR_RETURN(SizeBinding binding, BindGiven(fusion, given));
+  if (inputs.size() != fusion.inputs().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(fusion.name()), ": found ",
+                                                   inputs.size(), " input tensors, expected ",
+                                                   fusion.inputs().size()));
+  }
+  const auto what = [&](size_t i) {
+    return absl::StrCat("input ", std::string(fusion.name(fusion.inputs()[i])));
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    SEAM_RETURN_IF_ERROR(CheckKind(fusion, fusion.inputs()[i], inputs[i], what(i)));
+  }
+  // What one tensor determines may be what another one lacked.
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValId v = fusion.inputs()[i];
+      for (int d = 0; d < fusion.rank(v); ++d)
+        progress |= Solve(fusion.domain(v)[d].extent, inputs[i].sizes[d], binding);
+      if (!fusion.has_explicit_strides(v)) continue;
+      const SymVector strides = fusion.strides(v);
+      for (int d = 0; d < fusion.rank(v); ++d)
+        progress |= Solve(strides[d], inputs[i].strides[d], binding);
+    }
+  }
+  for (size_t s = 0; s < binding.symbols.size(); ++s) {
+    if (binding.values[s])
+      SEAM_RETURN_IF_ERROR(CheckRange(*binding.symbols[s], *binding.values[s], ""));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    SEAM_RETURN_IF_ERROR(CheckTensor(fusion, fusion.inputs()[i], binding, inputs[i], what(i)));
+  }
+  SEAM_RETURN_IF_ERROR(CheckConstraints(fusion, binding));
+  return binding;
+}
+
+absl::Status CheckConstraints(const Fusion& fusion, const SizeBinding& binding) {
+  for (const Guard& constraint : fusion.constraints()) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t holds, binding.Value(constraint.condition));
+    if (holds != 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(constraint.reason, ": found ",
+                                                   binding.ToString(), ", expected ",
+                                                   constraint.condition.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTensor(const Fusion& fusion, ValId v, const SizeBinding& binding,
+                         const Tensor& tensor, absl::string_view what) {
+  SEAM_RETURN_IF_ERROR(CheckKind(fusion, v, tensor, what));
+  for (int d = 0; d < fusion.rank(v); ++d) {
+    const SymInt extent = fusion.domain(v)[d].extent;
+    const absl::StatusOr<int64_t> expected = binding.Value(extent);
+    if (!expected.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ", axis ", d, ": found ", tensor.sizes[d], ", expected ",
+                       extent.ToString(), ": ", expected.status().message()));
+    }
+    if (tensor.sizes[d] == *expected) continue;
+    return absl::InvalidArgumentError(absl::StrCat(what, ", axis ", d, ": found ", tensor.sizes[d],
+                                                   ", expected ",
+                                                   Explain(extent, *expected, binding)));
+  }
+  const bool empty = std::find(tensor.sizes.begin(), tensor.sizes.end(), 0) != tensor.sizes.end();
+  const SymVector strides = fusion.strides(v);
+  for (int d = 0; d < fusion.rank(v) && !empty; ++d) {
+    if (tensor.sizes[d] == 1) continue;
+    SEAM_ASSIGN_OR_RETURN(const int64_t expected, binding.Value(strides[d]));
+    if (tensor.strides[d] == expected) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        what, ", axis ", d, ": found the stride ", tensor.strides[d], ", expected ",
+        Explain(strides[d], expected, binding),
+        fusion.has_explicit_strides(v) ? "" : ", since the graph declares it contiguous"));
+  }
+  const absl::StatusOr<ElementSpan> span = SpanOf(tensor.sizes, tensor.strides);
+  if (!span.ok())
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", span.status().message()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> TensorFor(const Fusion& fusion, ValId v, const SizeBinding& binding) {
+  Tensor tensor;
+  tensor.dtype = fusion.dtype(v);
+  SEAM_ASSIGN_OR_RETURN(tensor.sizes, binding.Sizes(fusion, v));
+  if (fusion.has_explicit_strides(v)) {
+    SEAM_ASSIGN_OR_RETURN(tensor.strides, binding.Values(fusion.strides(v)));
+  } else {
+    const std::vector<int64_t> strides = RowMajorStrides(tensor.sizes);
+    tensor.strides.assign(strides.begin(), strides.end());
+  }
+  SEAM_RETURN_IF_ERROR(SpanOf(tensor.sizes, tensor.strides).status());
+  return tensor;
+}
+
+}  // namespace seam

@@ -1,0 +1,204 @@
+#include "scheduler/choose.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "scheduler/kernel/access.h"
+#include "scheduler/trace.h"
+
+namespace seam {
+namespace {
+
+// Evaluates extents of the group at the context's sizes.
+class Sizes {
+ public:
+  Sizes(const Fusion& group, const ScheduleContext& context)
+      : symbols_(group.env().symbols()), context_(context) {}
+  absl::StatusOr<int64_t> Of(SymInt e) const {
+    return Evaluate(e, [&](const SymNode* s) -> std::optional<int64_t> {
+      for (size_t i = 0; i < symbols_.size(); ++i) {
+        if (symbols_[i] == s) return context_.sizes[i];
+      }
+      return std::nullopt;
+    });
+  }
+
+ private:
+  std::vector<const SymNode*> symbols_;
+  const ScheduleContext& context_;
+};
+
+// Large: at least a quarter of the largest tensor's bytes.
+absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes& sizes) {
+  std::vector<ValId> tensors(group.inputs().begin(), group.inputs().end());
+  tensors.insert(tensors.end(), group.outputs().begin(), group.outputs().end());
+  std::vector<int64_t> bytes;
+  int64_t most = 0;
+  for (ValId v : tensors) {
+    SEAM_ASSIGN_OR_RETURN(int64_t n, sizes.Of(group.type(v).numel()));
+    bytes.push_back(n * DTypeBytes(group.dtype(v)));
+    most = std::max(most, bytes.back());
+  }
+  std::vector<ValId> large;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (bytes[i] * 4 >= most) large.push_back(tensors[i]);
+  }
+  return large;
+}
+
+// Whether every access to a large tensor is a whole vector, or one element for all of a vector.
+bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vector<ValId>& large,
+                bool outer, bool shift, int vector) {
+  const kernel::TileKernel& tile = traced.tile;
+  const SymInt q = tile.env->FreshSymbol("q", 0, INT32_MAX),
+               v = tile.env->FreshSymbol("v", 0, vector - 1);
+  auto is_large = [&](int buffer) {
+    const BufferSource& source = traced.sources[buffer];
+    if (source.kind == BufferSource::kWorkspace) return false;
+    const ValId id = source.kind == BufferSource::kInput ? group.inputs()[source.index]
+                                                         : group.outputs()[source.index];
+    return std::find(large.begin(), large.end(), id) != large.end();
+  };
+  auto fits = [&](int buffer, SymInt index, bool lets) {
+    if (!is_large(buffer)) return true;
+    if (lets) return false;
+    SymInt at = index;
+    if (outer) {
+      at = kernel::Substitute(at, tile.row, vector * q + v);
+    } else {
+      for (const kernel::TileSpace& space : tile.spaces) {
+        if (!space.column.is_symbolic() || !kernel::DependsOn(index, space.column)) continue;
+        const SymInt start = kernel::Substitute(index, space.column, 0);
+        // Shifted rows start at aligned addresses by construction.
+        const SymInt origin =
+            shift && (index - start).is_same(space.column) ? Mod(start, vector) : SymInt(0);
+        at = kernel::Substitute(at, space.column, vector * q + v - origin);
+      }
+    }
+    const int bytes = DTypeBytes(tile.buffers[buffer].dtype);
+    const kernel::Access access =
+        kernel::ClassifyAccess(at, v, vector, bytes, tile.buffers[buffer].alignment_bytes);
+    return access.kind == kernel::Access::kUniform ||
+           (access.kind == kernel::Access::kVector &&
+            (access.width == vector || access.width * bytes == 16));
+  };
+  for (const kernel::TileValue& value : tile.values) {
+    if (value.kind == kernel::TileKind::Load &&
+        !fits(value.buffer, value.index, !value.lets.empty()))
+      return false;
+  }
+  for (const kernel::TileStore& store : tile.stores) {
+    if (!fits(store.buffer, store.index, false)) return false;
+  }
+  return true;
+}
+
+// The symbols that make extents of the group 0, pinned to their values: a kernel that knows which
+// axes are empty computes nothing for them.
+absl::StatusOr<std::vector<SymbolFact>> FactsOfEmptyAxes(const SizedGroup& sized,
+                                                         const Sizes& sizes) {
+  std::vector<SymbolFact> facts;
+  for (SymInt extent : sized.shape.extents) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t value, sizes.Of(extent));
+    if (value != 0) continue;
+    for (const SymNode* symbol : FreeSymbols(extent)) {
+      SymbolFact fact{std::string(symbol->name)};
+      SEAM_ASSIGN_OR_RETURN(fact.value, sizes.Of(SymInt::FromNode(symbol)));
+      if (std::find(facts.begin(), facts.end(), fact) == facts.end()) facts.push_back(fact);
+    }
+  }
+  return facts;
+}
+
+}  // namespace
+
+absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context) {
+  if (context.sizes.size() != group.env().symbols().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("group ", std::string(group.name()), ": ",
+                                                   context.sizes.size(), " sizes for ",
+                                                   group.env().symbols().size(), " symbols"));
+  }
+  SizedGroup sized{&group, {}, context};
+  SEAM_ASSIGN_OR_RETURN(sized.shape, AnalyzeGroup(group));
+  const Sizes sizes(group, sized.context);
+  SEAM_ASSIGN_OR_RETURN(sized.rows, sizes.Of(sized.shape.row_extent));
+  for (const std::vector<AxisId>& held : sized.shape.held) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t columns, sizes.Of(sized.shape.Extent(held)));
+    sized.columns = std::max(sized.columns, columns);
+  }
+  SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large, LargeTensors(group, sizes));
+  for (ValId v : large) {
+    sized.widest_bytes = std::max(sized.widest_bytes, DTypeBytes(group.dtype(v)));
+    sized.narrowest_bytes = std::min(sized.narrowest_bytes, DTypeBytes(group.dtype(v)));
+    sized.large_inputs += absl::c_linear_search(group.inputs(), v);
+  }
+  return sized;
+}
+
+SymInt LargestReach(const Fusion& group) {
+  SymInt reach = 1;
+  for (uint32_t i = 0; i < group.num_vals(); ++i) {
+    const ValId v(i);
+    const SymVector strides = group.strides(v);
+    SymInt last = 1;
+    for (int d = 0; d < group.rank(v); ++d)
+      last += (Max(group.domain(v)[d].extent, 1) - 1) * strides[d];
+    reach = Max(reach, Max(last, group.type(v).numel()));
+  }
+  return reach;
+}
+
+std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector) {
+  std::vector<SymbolFact> facts;
+  const std::vector<const SymNode*> symbols = sized.group->env().symbols();
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const int64_t multiple = std::gcd<int64_t>(sized.context.sizes[i], vector);
+    if (multiple > 1) facts.push_back({std::string(symbols[i]->name), multiple});
+  }
+  return facts;
+}
+
+absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule) {
+  const Fusion& group = *sized.group;
+  const Sizes sizes(group, sized.context);
+  SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large, LargeTensors(group, sizes));
+  // Alignment: what the vectors need of it, capped by what there is.
+  schedule.alignment_bytes = std::min(16, sized.context.alignment_bytes);
+  SEAM_ASSIGN_OR_RETURN(const std::vector<SymbolFact> pinned, FactsOfEmptyAxes(sized, sizes));
+  SEAM_ASSIGN_OR_RETURN(const int64_t reach, sizes.Of(LargestReach(group)));
+  schedule.index32 = reach <= kIndex32Limit;
+  auto fits = [&](const std::vector<SymbolFact>& facts) -> absl::StatusOr<bool> {
+    TraceOptions options;
+    options.facts = facts;
+    options.alignment_bytes = schedule.alignment_bytes;
+    options.chan_welford = schedule.chan_welford;
+    SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, Trace(group, sized.shape, options));
+    return VectorFits(traced, group, large, schedule.outer, schedule.shift, schedule.vector);
+  };
+  for (schedule.vector = limit; schedule.vector > 1; schedule.vector /= 2) {
+    schedule.facts = pinned;
+    for (SymbolFact& fact : DivisibilityFacts(sized, schedule.vector)) {
+      const auto same = [&](const SymbolFact& other) { return other.symbol == fact.symbol; };
+      if (std::none_of(pinned.begin(), pinned.end(), same))
+        schedule.facts.push_back(std::move(fact));
+    }
+    SEAM_ASSIGN_OR_RETURN(const bool fit, fits(schedule.facts));
+    if (!fit) continue;
+    for (size_t i = schedule.facts.size(); i-- > pinned.size();) {
+      std::vector<SymbolFact> fewer = schedule.facts;
+      fewer.erase(fewer.begin() + static_cast<int64_t>(i));
+      SEAM_ASSIGN_OR_RETURN(const bool enough, fits(fewer));
+      if (enough) schedule.facts = std::move(fewer);
+    }
+    return absl::OkStatus();
+  }
+  schedule.facts = pinned;
+  schedule.shift = false;
+  return absl::OkStatus();
+}
+
+}  // namespace seam

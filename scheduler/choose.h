@@ -1,0 +1,44 @@
+// What the schedulers' heuristics share: sizes, facts about symbols, and the widest vector that
+// memory allows.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "scheduler/group_shape.h"
+#include "scheduler/scheduler.h"
+
+namespace seam {
+
+// A group with numbers for its symbols.
+struct SizedGroup {
+  const Fusion* group;
+  GroupShape shape;
+  ScheduleContext context;
+  int64_t rows = 1;     // Value of shape.row_extent.
+  int64_t columns = 1;  // The most that a row has to hold.
+  // Of the large tensors: bytes of an element of the widest and of the narrowest dtype, and how
+  // many of them are inputs.
+  int widest_bytes = 1, narrowest_bytes = 8, large_inputs = 0;
+};
+
+// Errors: kInvalidArgument for a wrong number of sizes or one that an extent cannot be computed
+// from.
+absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context);
+
+// Sizes up to this keep every index, those of masked lanes included, within 32 bits.
+inline constexpr int64_t kIndex32Limit = int64_t{1} << 30;
+// The largest number of elements, or of elements that strides reach over, of any value of the
+// group.
+SymInt LargestReach(const Fusion& group);
+
+// Facts under which vectors of `vector` elements may divide extents and strides: for each symbol
+// the largest power of two up to `vector` that divides its value.
+std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector);
+
+// Sets schedule.vector and schedule.facts: the widest vector, at most `limit`, with which every
+// large tensor is read and written in whole vectors or in single elements that all of a vector
+// share, with no more facts than that takes. Sets schedule.index32 and alignment_bytes too.
+absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule);
+
+}  // namespace seam

@@ -1,0 +1,283 @@
+#include "scheduler/group_shape.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+
+namespace seam {
+namespace {
+
+bool Contains(const std::vector<AxisId>& list, AxisId axis) {
+  return std::find(list.begin(), list.end(), axis) != list.end();
+}
+
+void Append(std::vector<AxisId>& list, absl::Span<const AxisId> axes) {
+  for (AxisId a : axes) {
+    if (!Contains(list, a)) list.push_back(a);
+  }
+}
+
+// The axes of a tensor with these strides, slow to fast in memory.
+template <typename AtomsOf>
+std::vector<AxisId> MemoryOrder(const SymVector& strides, AtomsOf atoms_of) {
+  std::vector<int> dims(strides.size());
+  for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](int a, int b) { return ProvablyLt(strides[b], strides[a]); });
+  std::vector<AxisId> order;
+  for (int d : dims) Append(order, atoms_of(d));
+  return order;
+}
+
+bool Reduces(const Fusion& group, ExprId e) {
+  const OpClass c = group.info(e).op_class;
+  return c == OpClass::Reduction || c == OpClass::Welford;
+}
+
+// Marks reductions with nothing but pointwise results of theirs after them, within the axes that
+// they keep.
+std::vector<bool> FreeReductions(const Fusion& group, const AxisMap& axes) {
+  std::vector<AxisSet> used(group.num_vals());  // By what follows.
+  std::vector<bool> reduced(group.num_vals()), free(group.num_exprs());
+  for (uint32_t i = group.num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    AxisSet here = axes.space(e);
+    bool reduces = Reduces(group, e), again = false;
+    AxisSet after;
+    for (int r = 0; r < group.num_results(e); ++r) {
+      const uint32_t v = group.result(e, r).index();
+      after = Union(after, used[v]);
+      again = again || reduced[v];
+    }
+    free[i] = reduces && !again && IsSubset(after, axes.kept(e));
+    here = Union(here, after);
+    for (ValId v : group.operands(e)) {
+      used[v.index()] = Union(used[v.index()], here);
+      if (reduces || again) reduced[v.index()] = true;
+    }
+  }
+  return free;
+}
+
+// How a reduction crosses these rows; nothing if the two cannot share a kernel.
+std::optional<Crossing> CrossingOf(const AxisMap& axes, ExprId e, bool free, const AxisSet& rows) {
+  const AxisSet kept = axes.kept(e), space = axes.space(e);
+  if (kept == rows) return Crossing::kNone;
+  if (!free || rows.empty()) return std::nullopt;
+  if (kept.empty()) return Crossing::kAll;
+  if (IsSubset(kept, rows)) return Crossing::kSomeRows;
+  if (Intersection(kept, rows).empty() && kept == Difference(space, rows)) return Crossing::kRows;
+  return std::nullopt;
+}
+
+// The axes that are rows where reductions keep different ones: what those that are not free keep;
+// if all are free, what one of them keeps, preferably without the axis that is fastest in memory.
+absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
+                                   const std::vector<ExprId>& reductions,
+                                   const std::vector<bool>& free, std::optional<AxisId> fastest) {
+  std::vector<AxisSet> candidates;
+  for (ExprId e : reductions) {
+    if (!free[e.index()]) candidates.push_back(axes.kept(e));
+  }
+  if (candidates.empty()) {
+    for (ExprId e : reductions) candidates.push_back(axes.kept(e));
+    absl::c_stable_sort(candidates, [&](const AxisSet& a, const AxisSet& b) {
+      const auto cost = [&](const AxisSet& rows) {
+        return std::make_pair(fastest && absl::c_binary_search(rows, *fastest),
+                              -static_cast<int>(rows.size()));
+      };
+      return cost(a) < cost(b);
+    });
+  }
+  ExprId about;
+  for (const AxisSet& rows : candidates) {
+    const auto other = absl::c_find_if(
+        reductions, [&](ExprId e) { return !CrossingOf(axes, e, free[e.index()], rows); });
+    if (other == reductions.end()) return rows;
+    about = *other;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("group ", std::string(group.name()), ": ", std::string(group.info(about).name),
+                   " ", std::string(group.name(group.result(about))),
+                   " keeps other axes than the other reductions and does not cross their rows"));
+}
+
+// The axes that all results have, or the axes of all if one has those of every other.
+AxisSet CommonAxes(const Fusion& group, const AxisMap& axes) {
+  AxisSet all, common;
+  bool first = true;
+  for (ValId v : group.outputs()) {
+    all = Union(all, axes.axes(v));
+    common = first ? axes.axes(v) : Intersection(common, axes.axes(v));
+    first = false;
+  }
+  for (ValId v : group.outputs()) {
+    if (axes.axes(v) == all) return all;
+  }
+  return common;
+}
+
+}  // namespace
+
+GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {
+  GroupShape finished = shape;
+  finished.crossed_rows = std::move(finished.rows);
+  finished.rows.clear();
+  for (AxisId a : shape.order) {
+    if (absl::c_binary_search(kept, a)) finished.rows.push_back(a);
+  }
+  finished.outer = !finished.rows.empty();
+  finished.row_extent = finished.Extent(finished.rows);
+  finished.held.clear();
+  return finished;
+}
+
+bool GroupShape::crossed() const {
+  return absl::c_any_of(crosses, [](Crossing c) { return c != Crossing::kNone; });
+}
+
+bool GroupShape::crosses_all_rows() const {
+  return absl::c_any_of(crosses,
+                        [](Crossing c) { return c == Crossing::kRows || c == Crossing::kAll; });
+}
+
+std::vector<AxisId> GroupShape::Columns(const AxisSet& space) const {
+  std::vector<AxisId> columns;
+  for (AxisId a : order) {
+    if (!Contains(rows, a) && std::binary_search(space.begin(), space.end(), a))
+      columns.push_back(a);
+  }
+  return columns;
+}
+
+SymInt GroupShape::Extent(const std::vector<AxisId>& list) const {
+  SymInt extent = 1;
+  for (AxisId a : list) extent *= axes.extent(a);
+  return extent;
+}
+
+absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
+  GroupShape shape;
+  shape.axes = AxisMap::Build(group);
+  const AxisMap& axes = shape.axes;
+
+  absl::flat_hash_set<SymInt> seen;
+  for (uint32_t i = 0; i < group.num_vals(); ++i) {
+    for (const IterDomain& axis : group.domain(ValId(i))) {
+      if (seen.insert(axis.extent).second) shape.extents.push_back(axis.extent);
+    }
+  }
+  std::vector<ExprId> reductions;
+  shape.depth.assign(group.num_vals(), 0);
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    int depth = 0;
+    for (ValId v : group.operands(e)) depth = std::max(depth, shape.depth[v.index()]);
+    if (Reduces(group, e)) {
+      reductions.push_back(e);
+      shape.reduces = true;
+      ++depth;
+    }
+    for (int r = 0; r < group.num_results(e); ++r) shape.depth[group.result(e, r).index()] = depth;
+    shape.max_depth = std::max(shape.max_depth, depth);
+  }
+
+  // The order of axes: a reduction follows the input that it reads along the most axes, everything
+  // else what it writes.
+  std::vector<AxisId> memory;
+  AxisSet all;
+  if (shape.reduces) {
+    for (uint32_t i = 0; i < group.num_exprs(); ++i) all = Union(all, axes.space(ExprId(i)));
+  } else {  // What no output has is not run over: views follow their operands to where they are.
+    for (ValId v : group.outputs()) all = Union(all, axes.axes(v));
+  }
+  auto consider = [&](std::vector<AxisId> order) {
+    order.erase(
+        std::remove_if(order.begin(), order.end(),
+                       [&](AxisId a) { return !std::binary_search(all.begin(), all.end(), a); }),
+        order.end());
+    if (order.size() > memory.size()) memory = std::move(order);
+  };
+  if (shape.reduces) {
+    for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+      const ExprId e(i);
+      for (size_t k = 0; k < group.operands(e).size(); ++k) {
+        const ValId v = group.operands(e)[k];
+        if (!group.is_input(v)) continue;
+        consider(MemoryOrder(group.strides(v),
+                             [&](int d) { return axes.operand_atoms(e, static_cast<int>(k), d); }));
+      }
+    }
+  } else {
+    for (ValId v : group.outputs())
+      consider(MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));
+  }
+  // Axes that it lacks are slower; expressions know their order.
+  std::vector<AxisId> logical;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (!Reduces(group, e)) continue;
+    for (int d = 0; d < group.rank(group.operands(e)[0]); ++d)
+      Append(logical, axes.operand_atoms(e, 0, d));
+  }
+  for (ValId v : group.outputs()) {
+    for (int d = 0; d < group.rank(v); ++d) Append(logical, axes.atoms(v, d));
+  }
+  Append(logical, all);
+  for (AxisId a : logical) {
+    if (!Contains(memory, a) && std::binary_search(all.begin(), all.end(), a))
+      shape.order.push_back(a);
+  }
+  Append(shape.order, memory);
+
+  AxisSet kept = shape.reduces ? axes.kept(reductions[0]) : CommonAxes(group, axes);
+  shape.crosses.resize(group.num_exprs());
+  shape.finished.resize(group.num_vals());
+  if (absl::c_any_of(reductions, [&](ExprId e) { return axes.kept(e) != kept; })) {
+    const std::vector<bool> free = FreeReductions(group, axes);
+    SEAM_ASSIGN_OR_RETURN(
+        kept,
+        ChooseRows(group, axes, reductions, free,
+                   shape.order.empty() ? std::nullopt : std::make_optional(shape.order.back())));
+    for (ExprId e : reductions)
+      shape.crosses[e.index()] = *CrossingOf(axes, e, free[e.index()], kept);
+    for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+      const ExprId e(i);
+      const auto operands = group.operands(e);
+      if (shape.crosses[i] == Crossing::kNone &&
+          absl::c_none_of(operands, [&](ValId v) { return shape.finished[v.index()]; })) {
+        continue;
+      }
+      for (int r = 0; r < group.num_results(e); ++r)
+        shape.finished[group.result(e, r).index()] = true;
+    }
+  }
+  for (AxisId a : shape.order) {
+    if (absl::c_binary_search(kept, a)) shape.rows.push_back(a);
+  }
+  shape.outer = !shape.order.empty() && Contains(shape.rows, shape.order.back());
+  shape.row_extent = shape.Extent(shape.rows);
+  std::vector<AxisId> widest;
+  auto widen = [&](const AxisSet& space) {
+    std::vector<AxisId> columns = shape.Columns(space);
+    if (columns.size() > widest.size()) widest = std::move(columns);
+  };
+  for (ExprId e : reductions) widen(axes.space(e));
+  for (ValId v : group.outputs()) {
+    if (!shape.finished[v.index()]) widen(axes.axes(v));
+  }
+  shape.held.push_back(std::move(widest));
+  for (ExprId e : reductions) {
+    if (shape.crosses[e.index()] != Crossing::kRows) continue;
+    std::vector<AxisId> columns = shape.Columns(axes.space(e));
+    if (!absl::c_linear_search(shape.held, columns)) shape.held.push_back(std::move(columns));
+  }
+  return shape;
+}
+
+}  // namespace seam

@@ -1,0 +1,62 @@
+// GroupShape: a group seen as rows and columns.
+//
+// Rows are the axes that the group's reductions keep; without reductions they are all axes or,
+// where results have unlike ones, those that all have in common. Everything else that an expression
+// runs over are its columns. Both are ordered from slow to fast as the data lie in memory, so that
+// neighbouring columns (or, if `outer`, rows) are neighbours in memory.
+//
+// Some reductions may cross the rows, wholly or in part, if nothing that follows them in the group
+// leaves the axes that they keep: what each row or each CTA has folded is finished in further
+// kernels. Thread-safety: plain data.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ir/fusion.h"
+#include "segmenter/axes.h"
+
+namespace seam {
+
+// What a reduction that keeps other axes than the rows does with them.
+enum class Crossing : uint8_t {
+  kNone,     // Nothing: it keeps the rows.
+  kRows,     // Folds all rows; keeps every column.
+  kAll,      // Folds everything.
+  kSomeRows  // Keeps some axes of the rows, folds the others and its columns.
+};
+
+struct GroupShape {
+  AxisMap axes;
+  std::vector<AxisId> rows;   // Slow to fast.
+  std::vector<AxisId> order;  // Every axis of the group, slow to fast.
+  bool outer = false;         // The fastest axis in memory is a row axis.
+  bool reduces = false;
+  bool crossed() const;           // Some reduction crosses rows.
+  bool crosses_all_rows() const;  // As kRows or kAll.
+  std::vector<int> depth;         // Per value: how many reductions lie in a chain above it.
+  int max_depth = 0;
+
+  std::vector<Crossing> crosses;     // Per expression.
+  std::vector<bool> finished;        // Per value: after such a reduction.
+  std::vector<AxisId> crossed_rows;  // FinishedShape: the rows that were crossed.
+
+  std::vector<SymInt> extents;  // Of all values, each once.
+
+  SymInt row_extent = 1;  // Product over rows, in the group Fusion's symbols.
+  // The columns of an expression space or of a tensor's axes: those that are no rows, slow to fast.
+  std::vector<AxisId> Columns(const AxisSet& space) const;
+  SymInt Extent(const std::vector<AxisId>& axes) const;
+  // What a row has to hold: the widest columns of all reductions and outputs, and those for whose
+  // elements states are kept across the rows.
+  std::vector<std::vector<AxisId>> held;
+};
+
+// Error: kUnimplemented where reductions keep different axes and do not cross each other's rows.
+absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group);
+
+// The shape of what is finished after the rows have been crossed and has the axes `kept`: its rows
+// are all of them.
+GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept);
+
+}  // namespace seam

@@ -1,0 +1,1099 @@
+// Expansion of one TileKernel: the thread's coordinates, then pass by pass the loads, the
+// arithmetic, the stores, and the folds across threads.
+//
+// A value is computed at the lowest level that can hold it:
+//   row     it does not depend on the column: once a thread, before the pass that first needs it;
+//   unit    it depends on the column but is the same for a whole vector: once a register step;
+//   element everything else: inside the innermost loop.
+#include "scheduler/kernel/expand.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "scheduler/kernel/access.h"
+#include "scheduler/kernel/block_writer.h"
+#include "scheduler/kernel/reduction_state.h"
+
+namespace seam::kernel {
+namespace {
+
+// As many elements of a narrow type a thread holds unpacked: unpacking them in every pass costs
+// more than their registers.
+constexpr int kUnpacked = 16;
+
+enum class Level : uint8_t { kConstant, kRow, kUnit, kElement };
+
+struct ThreadCoordinates {
+  SymInt row;        // Over v when vectors lie along rows.
+  SymInt row_local;  // Row within the CTA.
+  SymInt column;     // Within one step, over u and, when vectors lie along columns, v.
+  SymInt column_lane, column_warp;  // Which of the row's threads this one is.
+  std::vector<int> column_lane_masks;
+  int64_t rows_per_cta = 1, column_warps = 1;
+};
+
+class Expander {
+ public:
+  Expander(const TileKernel& tile, const ExpandOptions& options)
+      : tile_(tile), options_(options), w_(&out_) {}
+
+  absl::StatusOr<Kernel> Run() {
+    SEAM_RETURN_IF_ERROR(Prepare());
+    absl::Status status;
+    const auto passes = [&] {
+      for (int pass = 0; pass < static_cast<int>(tile_.passes.size()) && status.ok(); ++pass)
+        status = ExpandPass(pass);
+    };
+    if (options_.grid > 0) {
+      OpenAcrossRows();
+      HoistLoads();
+      w_.Loop(turn_, turns_, false, passes);
+      SEAM_RETURN_IF_ERROR(status);
+      StoreAcrossRows();
+    } else {
+      passes();
+      SEAM_RETURN_IF_ERROR(status);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // --- Set-up
+  // -----------------------------------------------------------------------------------------------
+
+  absl::Status Prepare() {
+    out_.name = tile_.name;
+    out_.summary = tile_.summary;
+    out_.env = std::make_shared<ShapeEnv>();
+    out_.buffers = tile_.buffers;
+    out_.min_ctas_per_sm = options_.min_ctas_per_sm;
+    out_.index32 = options_.index32;
+    base_ = std::make_unique<SymImporter>(out_.env.get());
+    for (SymInt p : tile_.parameters) {
+      const SymNode* node = p.node();
+      SEAM_ASSIGN_OR_RETURN(SymInt copy,
+                            out_.env->NewSymbol(node->name, node->range.lo, node->range.hi));
+      out_.parameters.push_back(copy);
+      parameter_map_.emplace_back(node, copy);
+      base_->Map(node, copy);
+    }
+    for (Buffer& b : out_.buffers) b.num_elements = base_->Import(b.num_elements);
+    const Layout& layout = options_.layout;
+    vector_ = static_cast<int>(layout.Extent(Axis::Row, Place::Vector) *
+                               layout.Extent(Axis::Column, Place::Vector));
+    outer_ = layout.Extent(Axis::Row, Place::Vector) > 1;
+    registers_ = layout.Extent(Axis::Column, Place::Register);
+    int64_t threads = 1;
+    for (const Mode& m : layout.modes) {
+      if (m.place == Place::Lane || m.place == Place::Warp) threads *= *m.extent.maybe_int();
+    }
+    if (threads % 32 != 0 || threads > 1024) {
+      return absl::InternalError(
+          absl::StrCat("kernel ", tile_.name, ": a CTA of ", threads, " threads"));
+    }
+    out_.threads = static_cast<int>(threads);
+    out_.block_x = out_.env->FreshSymbol("block", 0, INT32_MAX);
+    out_.thread_x = out_.env->FreshSymbol("thread", 0, threads - 1);
+    if (vector_ > 1) v_ = out_.env->FreshSymbol("v", 0, vector_ - 1);
+    if (registers_ > 1) u_ = out_.env->FreshSymbol("u", 0, registers_ - 1);
+    part_ = options_.split > 1 ? Mod(out_.block_x, options_.split) : SymInt(0);
+    rows_ = base_->Import(tile_.rows);
+    SEAM_RETURN_IF_ERROR(PlaceThreads());
+
+    out_.grid_x = options_.grid > 0 ? SymInt(options_.grid)
+                                    : CeilDiv(rows_, at_.rows_per_cta) * options_.split;
+    row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(at_.row, rows_);
+    levels_.resize(tile_.values.size());
+    for (size_t s = 0; s < tile_.spaces.size(); ++s)
+      SEAM_RETURN_IF_ERROR(PrepareSpace(static_cast<int>(s)));
+    return absl::OkStatus();
+  }
+
+  absl::Status PlaceThreads() {
+    const SymInt lane = Mod(out_.thread_x, 32), warp = FloorDiv(out_.thread_x, 32);
+    SymInt cta = options_.split > 1 ? FloorDiv(out_.block_x, options_.split) : out_.block_x;
+    if (options_.grid > 0) {
+      // One round after the other, the last one without those for whom no rows are left.
+      int64_t rows_per_cta = 1;
+      for (const Mode& m : options_.layout.modes) {
+        if (m.axis == Axis::Row && m.place != Place::Grid) rows_per_cta *= *m.extent.maybe_int();
+      }
+      turns_ = CeilDiv(CeilDiv(rows_, rows_per_cta) - out_.block_x, options_.grid);
+      turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows_, rows_per_cta * options_.grid) - 1);
+      cta = turn_ * options_.grid + out_.block_x;
+    }
+    int64_t lane_bits = 1, warp_bits = 1;
+    SymInt row = 0, row_local = 0, column = 0;
+    at_.column_lane = at_.column_warp = 0;
+    for (const Mode& m : options_.layout.modes) {
+      SymInt coordinate = 0;
+      const int64_t extent = m.extent.maybe_int().value_or(0);
+      switch (m.place) {
+        case Place::Vector:
+          coordinate = v_;
+          break;
+        case Place::Register:
+          coordinate = u_;
+          break;
+        case Place::Lane:
+          coordinate = Mod(FloorDiv(lane, lane_bits), extent);
+          if (m.axis == Axis::Column) {
+            at_.column_lane = coordinate;
+            for (int64_t bit = 1; bit < extent; bit *= 2)
+              at_.column_lane_masks.push_back(static_cast<int>(lane_bits * bit));
+          }
+          lane_bits *= extent;
+          break;
+        case Place::Warp:
+          coordinate = Mod(FloorDiv(warp, warp_bits), extent);
+          if (m.axis == Axis::Column) {
+            at_.column_warp = coordinate;
+            at_.column_warps = extent;
+          }
+          warp_bits *= extent;
+          break;
+        case Place::Grid:
+          if (m.axis == Axis::Row) coordinate = cta;
+          break;
+        case Place::Step:
+          break;
+        case Place::Cluster:
+          return absl::UnimplementedError(absl::StrCat("kernel ", tile_.name, ": cluster modes"));
+      }
+      if (m.axis == Axis::Column) {
+        column += coordinate * m.stride;
+      } else {
+        row += coordinate * m.stride;
+        if (m.place != Place::Grid) {
+          row_local += coordinate * m.stride;
+          at_.rows_per_cta *= extent;
+        }
+      }
+    }
+    at_.row = row;
+    at_.row_local = row_local;
+    at_.column = column;
+    return absl::OkStatus();
+  }
+
+  // How the columns of one space are addressed and masked.
+  struct SpaceState {
+    SymInt extent;
+    SymInt step;  // Loop symbol; absent (constant 0) when one step covers the space.
+    SymInt steps = 1;
+    SymInt column;    // Over u, v and step.
+    SymInt mask = 1;  // column is inside, over u, v and step.
+    std::unique_ptr<SymImporter> importer;
+    std::map<TileId, int> resident;  // Loads held in fragments between passes.
+    bool persistent = false;
+  };
+
+  absl::Status PrepareSpace(int index) {
+    const TileSpace& space = tile_.spaces[index];
+    SpaceState state;
+    state.extent = base_->Import(space.extent);
+    const int split = space.whole ? 1 : options_.split;
+    state.persistent = index < static_cast<int>(options_.persistent.size()) &&
+                       options_.persistent[index] && split == 1;
+    SymInt shift = options_.shift.is_same(0) ? SymInt(0) : RowImporter().Import(options_.shift);
+    const int64_t per_step = options_.columns_per_step;
+    const SymInt covered = state.extent + (shift.is_same(0) ? 0 : vector_ - 1);
+    state.column = at_.column - shift;
+    // No columns at all: one step, in which all of them are masked.
+    if (!state.persistent && !covered.is_same(0)) {
+      state.steps = CeilDiv(CeilDiv(covered, split), per_step);
+      if (!state.steps.is_same(1)) {
+        state.step = out_.env->FreshSymbol(absl::StrCat("step", index), 0, state.steps - 1);
+        state.column += state.step * per_step;
+      }
+      if (split > 1) state.column += part_ * (state.steps * per_step);
+    }
+    state.mask = SymLt(state.column, state.extent);
+    if (!shift.is_same(0)) state.mask = SymAnd(state.mask, SymGe(state.column, 0));
+    // A vector lies wholly inside or outside when both ends are multiples of it.
+    if (!outer_ && shift.is_same(0) && ProvablyDivisible(state.extent, vector_)) {
+      const SymInt first = Substitute(state.column, v_, 0);
+      if (ProvablyDivisible(first, vector_)) state.mask = SymLt(first, state.extent);
+    }
+    state.importer = std::make_unique<SymImporter>(RowImporter());
+    if (space.column.is_symbolic()) state.importer->Map(space.column.node(), state.column);
+    MapLets(*state.importer);
+    spaces_.push_back(std::move(state));
+    return absl::OkStatus();
+  }
+
+  SymImporter RowImporter() {
+    SymImporter importer(out_.env.get());
+    for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
+    if (tile_.row.is_symbolic()) importer.Map(tile_.row.node(), at_.row);
+    return importer;
+  }
+
+  void MapLets(SymImporter& importer) {
+    if (lets_.empty()) {
+      for (const TileLet& let : tile_.lets) {
+        const SymNode* node = let.symbol.node();
+        lets_.push_back(
+            out_.env->FreshSymbol(node->name, node->range.lo, base_->Import(node->upper)));
+      }
+    }
+    for (size_t i = 0; i < lets_.size(); ++i) importer.Map(tile_.lets[i].symbol.node(), lets_[i]);
+  }
+
+  // --- Levels
+  // -----------------------------------------------------------------------------------------------
+
+  bool UsesColumn(SymInt e, const TileSpace& space) const {
+    return space.column.is_symbolic() && DependsOn(e, space.column);
+  }
+
+  // Values that the pass needs, in order, and their levels in it.
+  std::vector<TileId> Collect(int pass) {
+    std::vector<bool> needed(tile_.values.size());
+    std::vector<TileId> stack;
+    auto need = [&](TileId id) {
+      if (!needed[id]) {
+        needed[id] = true;
+        stack.push_back(id);
+      }
+    };
+    for (const TileReduction& r : tile_.reductions) {
+      if (r.pass == pass)
+        for (TileId id : r.operands) need(id);
+    }
+    for (const TileStore& s : tile_.stores) {
+      if (s.pass == pass) need(s.value);
+    }
+    while (!stack.empty()) {
+      const TileValue& value = tile_.values[stack.back()];
+      stack.pop_back();
+      for (TileId id : value.operands) need(id);
+      for (int let : value.lets) need(tile_.lets[let].value);
+    }
+    std::vector<TileId> ids;
+    for (size_t i = 0; i < needed.size(); ++i) {
+      if (needed[i]) ids.push_back(static_cast<TileId>(i));
+    }
+    const TileSpace& space = tile_.spaces[tile_.passes[pass].space];
+    SpaceState& state = spaces_[tile_.passes[pass].space];
+    for (TileId id : ids) levels_[id] = LevelOf(tile_.values[id], space, state);
+    return ids;
+  }
+
+  Level LevelOf(const TileValue& value, const TileSpace& space, SpaceState& state) {
+    if (value.kind == TileKind::Constant) return Level::kConstant;
+    if (value.kind == TileKind::ReduceResult) return Level::kRow;
+    bool column = UsesColumn(value.index, space) || UsesColumn(value.predicate, space);
+    bool lane = DependsOn(state.importer->Import(value.index), v_) ||
+                DependsOn(state.importer->Import(value.predicate), v_);
+    auto inherit = [&](TileId id) {
+      const Level level = levels_[id];
+      column |= level >= Level::kUnit;
+      lane |= level == Level::kElement || (outer_ && level == Level::kRow);
+    };
+    for (TileId id : value.operands) inherit(id);
+    for (int let : value.lets) inherit(tile_.lets[let].value);
+    if (!column) return Level::kRow;
+    return lane ? Level::kElement : Level::kUnit;
+  }
+
+  // --- Values
+  // ----------------------------------------------------------------------------------------------
+
+  // Where values of the current pass are: a fragment and the slot as an expression of u and v.
+  struct Place_ {
+    int fragment;
+    SymInt slot;
+  };
+
+  Operand Read(TileId id) {
+    const TileValue& value = tile_.values[id];
+    if (value.kind == TileKind::Constant) return Operand::Const(value.dtype, value.constant);
+    if (value.kind == TileKind::ReduceResult) {
+      return Operand::Reg(states_.at(value.reduction)[value.component], RowSlot());
+    }
+    if (auto row = row_values_.find(id); row != row_values_.end())
+      return Operand::Reg(row->second, RowSlot());
+    const Place_& place = places_.at(id);
+    return Operand::Reg(place.fragment, place.slot);
+  }
+  SymInt RowSlot() const { return outer_ ? v_ : SymInt(0); }
+  int RowSlots() const { return outer_ ? vector_ : 1; }
+
+  void EmitLets(const TileValue& value) {
+    for (int let : value.lets) w_.Bind(lets_[let], Read(tile_.lets[let].value));
+  }
+
+  // One value at one point; for loads without vectors.
+  void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask) {
+    const TileValue& value = tile_.values[id];
+    EmitLets(value);
+    switch (value.kind) {
+      case TileKind::Load: {
+        Load load{fragment, slot};
+        load.array = value.buffer;
+        load.index = importer.Import(value.index);
+        load.predicate = SymAnd(importer.Import(value.predicate), mask);
+        w_.Emit(load);
+        break;
+      }
+      case TileKind::Map: {
+        Map map{value.op, fragment, slot, {}};
+        for (TileId operand : value.operands) map.arguments.push_back(Read(operand));
+        w_.Emit(std::move(map));
+        break;
+      }
+      case TileKind::Index:
+        w_.Emit(IndexValue{fragment, slot, importer.Import(value.index)});
+        break;
+      case TileKind::Random:
+        w_.Emit(Random{value.op, fragment, slot, Read(value.operands[0]), Read(value.operands[1]),
+                       importer.Import(value.index)});
+        break;
+      case TileKind::Constant:
+      case TileKind::ReduceResult:
+        break;
+    }
+  }
+
+  int BufferAlignment(int buffer) const { return tile_.buffers[buffer].alignment_bytes; }
+
+  // A whole vector of a load into slots [slot, slot + vector).
+  void EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask) {
+    const TileValue& value = tile_.values[id];
+    EmitLets(value);
+    const SymInt predicate = SymAnd(importer.Import(value.predicate), mask);
+    const Access access = ClassifyAccess(importer.Import(value.index), v_, vector_,
+                                         DTypeBytes(value.dtype), BufferAlignment(value.buffer));
+    auto scalar = [&] {
+      w_.Loop(v_, vector_, true, [&] {
+        Load load{fragment, slot + v_};
+        load.array = value.buffer;
+        load.index = importer.Import(value.index);
+        load.predicate = predicate;
+        w_.Emit(load);
+      });
+    };
+    if (access.kind != Access::kVector && access.kind != Access::kUnaligned) return scalar();
+    auto vectors = [&](SymInt condition) {
+      for (int part = 0; part < vector_; part += access.width) {
+        Load load{fragment, slot + part, access.width};
+        load.array = value.buffer;
+        load.index = access.base + part;
+        load.predicate = condition;
+        load.aligned = access.kind == Access::kVector;
+        w_.Emit(load);
+      }
+    };
+    if (access.kind == Access::kVector && !DependsOn(predicate, v_)) return vectors(predicate);
+    // A vector that is partly outside its row is read whole all the same where there is memory:
+    // nobody uses what the mask excludes, and element by element the row's ends would take longer
+    // than all the rest of it.
+    const int beyond = access.kind == Access::kUnaligned ? UnalignedMargin(value.dtype) : 0;
+    const SymInt in_buffer =
+        SymAnd(SymGe(access.base, 0),
+               SymLe(access.base + vector_ + beyond, out_.buffers[value.buffer].num_elements));
+    // Where the row ends with the buffer, being in the buffer says it all.
+    const SymInt wanted = WholeVector(predicate).is_same(in_buffer) ? 1 : UnitMask(predicate);
+    w_.Branch(
+        in_buffer, [&] { vectors(wanted); }, scalar);
+  }
+
+  // The mask holds for every element of the vector. Masks are conjunctions of bounds that are
+  // monotone in v.
+  SymInt WholeVector(SymInt mask) const {
+    return SymAnd(Substitute(mask, v_, 0), Substitute(mask, v_, vector_ - 1));
+  }
+
+  Access::Kind LoadKind(const TileValue& value, SymImporter& importer) const {
+    if (value.kind != TileKind::Load || vector_ == 1 ||
+        !MonotoneIn(importer.Import(value.predicate))) {
+      return Access::kScattered;
+    }
+    return ClassifyAccess(importer.Import(value.index), v_, vector_, DTypeBytes(value.dtype),
+                          BufferAlignment(value.buffer))
+        .kind;
+  }
+  bool IsVectorLoad(const TileValue& value, SymImporter& importer) const {
+    const Access::Kind kind = LoadKind(value, importer);
+    return kind == Access::kVector || kind == Access::kUnaligned;
+  }
+  // A predicate of the value itself, such as a pad's, may hold in the middle of a vector only.
+  bool MonotoneIn(SymInt predicate) const { return !DependsOn(predicate, v_); }
+
+  static bool IsNarrow(DType dtype) { return DTypeBytes(dtype) < 4; }
+
+  void ComputeRowValues(const std::vector<TileId>& ids, int space) {
+    std::vector<TileId> todo;
+    for (TileId id : ids) {
+      if (levels_[id] == Level::kRow && tile_.values[id].kind != TileKind::ReduceResult &&
+          !row_values_.contains(id)) {
+        todo.push_back(id);
+      }
+    }
+    if (todo.empty()) return;
+    SymImporter& importer = *spaces_[space].importer;
+    for (TileId id : todo)
+      row_values_[id] = w_.NewFragment("r", tile_.values[id].dtype, RowSlots());
+    if (!outer_) {
+      for (TileId id : todo) EmitPoint(id, row_values_[id], 0, importer, row_mask_);
+      return;
+    }
+    std::vector<TileId> rest;
+    for (TileId id : todo) {
+      if (tile_.values[id].lets.empty() && IsVectorLoad(tile_.values[id], importer)) {
+        EmitVectorLoad(id, row_values_[id], 0, importer, row_mask_);
+      } else {
+        rest.push_back(id);
+      }
+    }
+    if (rest.empty()) return;
+    w_.Loop(v_, vector_, true, [&] {
+      for (TileId id : rest) EmitPoint(id, row_values_[id], v_, importer, row_mask_);
+    });
+  }
+
+  // --- Passes
+  // ----------------------------------------------------------------------------------------------
+
+  struct Accumulator {
+    int id;
+    std::vector<int> fragments;  // One a component, RowSlots() slots each.
+    int chunk = -1;              // Welford: the elements of a step, and how many there are.
+    int chunk_sum = -1, chunk_count = -1;
+  };
+
+  // Loads of later passes over this pass's space that are the same for all rows.
+  void CollectEarly(int pass) {
+    const int space = tile_.passes[pass].space;
+    SymImporter& importer = *spaces_[space].importer;
+    for (int later = pass + 1; later < static_cast<int>(tile_.passes.size()); ++later) {
+      if (tile_.passes[later].space != space) continue;
+      for (TileId id : Collect(later)) {
+        if (IsSameForRows(id, importer)) early_.push_back(id);
+      }
+    }
+  }
+
+  bool IsOfRow(const TileValue& value) const {
+    return tile_.row.is_symbolic() &&
+           (DependsOn(value.index, tile_.row) || DependsOn(value.predicate, tile_.row));
+  }
+
+  // A load that every row does alike, in vectors.
+  bool IsSameForRows(TileId id, SymImporter& importer) const {
+    const TileValue& value = tile_.values[id];
+    return !IsOfRow(value) && value.kind == TileKind::Load && value.lets.empty() &&
+           levels_[id] >= Level::kUnit &&
+           (vector_ == 1 || LoadKind(value, importer) != Access::kScattered);
+  }
+
+  absl::Status ExpandPass(int pass) {
+    const int space_index = tile_.passes[pass].space;
+    SpaceState& space = spaces_[space_index];
+    early_.clear();
+    if (options_.early && space.persistent && space.resident.empty()) CollectEarly(pass);
+    const std::vector<TileId> ids = Collect(pass);
+    ComputeRowValues(ids, space_index);
+
+    std::vector<Accumulator> accumulators;
+    for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+      if (tile_.reductions[i].pass == pass && tile_.reductions[i].over == Over::Columns)
+        accumulators.push_back(NewAccumulator(static_cast<int>(i)));
+    }
+    const size_t folded = accumulators.size();
+    for (const Accumulator& a : across_rows_) {
+      if (tile_.reductions[a.id].pass == pass) accumulators.push_back(a);
+    }
+    std::vector<const TileStore*> column_stores;
+    for (const TileStore& store : tile_.stores) {
+      if (store.pass != pass) continue;
+      if (levels_[store.value] <= Level::kRow &&
+          !UsesColumn(store.index, tile_.spaces[space_index]) && space.extent.is_same(1)) {
+        EmitRowStore(store, space);
+      } else {
+        column_stores.push_back(&store);
+      }
+    }
+    if (!column_stores.empty() || !accumulators.empty()) {
+      places_.clear();
+      auto body = [&] { ExpandStep(ids, space, accumulators, column_stores); };
+      if (space.steps.is_same(1)) {
+        body();
+      } else {
+        w_.Loop(space.step, space.steps, false, body);
+      }
+    }
+    accumulators.resize(folded);
+    FoldAcrossThreads(accumulators);
+    for (const Accumulator& a : accumulators) StorePartial(a.id, a.fragments);
+    return absl::OkStatus();
+  }
+
+  // --- Across rows, where CTAs take them in turn
+  // ----------------------------------------------------------------------------------------------
+
+  // Their accumulators live through all turns: in registers where a row does, else in the memory
+  // of the partial states, from which each turn takes up its columns' and puts them back.
+  void OpenAcrossRows() {
+    int folds = 0;
+    std::vector<bool> folds_in(tile_.passes.size());
+    for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+      const TileReduction& r = tile_.reductions[i];
+      if (r.over == Over::Columns) {
+        folds += !folds_in[r.pass];
+        folds_in[r.pass] = true;
+      } else {
+        across_rows_.push_back(NewAccumulator(static_cast<int>(i)));
+      }
+    }
+    // With one barrier a turn, a warp may write for the next turn what another still reads.
+    if (folds == 1) fold_turns_ = 2;
+  }
+  bool IsStreamed(const Accumulator& a) const {
+    const TileReduction& r = tile_.reductions[a.id];
+    return r.over == Over::Rows && !spaces_[tile_.passes[r.pass].space].persistent;
+  }
+
+  // What all rows read alike is loaded once, where it can stay.
+  void HoistLoads() {
+    for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+      SpaceState& space = spaces_[tile_.passes[pass].space];
+      if (!space.persistent) continue;
+      for (TileId id : Collect(static_cast<int>(pass))) {
+        if (IsSameForRows(id, *space.importer)) LoadForStep(id, space, *space.importer, space.mask);
+      }
+    }
+  }
+
+  void StoreAcrossRows() {
+    std::vector<Accumulator> whole;
+    for (const Accumulator& a : across_rows_) {
+      if (tile_.reductions[a.id].over == Over::All) whole.push_back(a);
+    }
+    fold_turns_ = 1;
+    FoldAcrossThreads(whole);
+    for (const Accumulator& a : across_rows_) {
+      if (tile_.reductions[a.id].over == Over::Rows) {
+        if (!IsStreamed(a)) MoveAcrossRows<Store>(a);
+        continue;
+      }
+      for (size_t c = 0; c < a.fragments.size(); ++c) {
+        Store out{a.fragments[c], SlotOf(a)};
+        out.array = options_.partials[a.id][c];
+        out.index = PlaceOfRow();
+        out.predicate = Leader();
+        w_.Emit(out);
+      }
+    }
+  }
+  SymInt PlaceOfRow() const { return out_.block_x * at_.rows_per_cta + at_.row_local; }
+
+  // The states of a step's columns from or to memory, in vectors where it is aligned. What no turn
+  // has written yet is neutral.
+  template <typename Move>
+  void MoveAcrossRows(const Accumulator& a) {
+    const TileReduction& r = tile_.reductions[a.id];
+    const SpaceState& space = spaces_[tile_.passes[r.pass].space];
+    const StateOperands neutral = NeutralState(r.op, r.dtype);
+    for (size_t c = 0; c < a.fragments.size(); ++c) {
+      Move move{a.fragments[c], SlotOf(a)};
+      move.array = options_.partials[a.id][c];
+      move.index = PlaceOfRow() * space.extent + space.column;
+      move.predicate = space.mask;
+      if constexpr (std::is_same_v<Move, Load>) {
+        move.predicate = SymAnd(move.predicate, SymGt(turn_, 0));
+        move.fill = neutral[c].constant;
+      }
+      const Access access =
+          vector_ == 1 || DependsOn(move.predicate, v_)
+              ? Access{}
+              : ClassifyAccess(move.index, v_, vector_, DTypeBytes(w_.dtype(move.fragment)), 16);
+      OverUnits([&] {
+        if (access.kind != Access::kVector) return OverElements([&] { w_.Emit(move); });
+        for (int part = 0; part < vector_; part += access.width) {
+          Move piece = move;
+          piece.slot = Substitute(move.slot, v_, part);
+          piece.index = access.base + part;
+          piece.width = access.width;
+          w_.Emit(piece);
+        }
+      });
+    }
+  }
+
+  // The slot of the point at hand.
+  SymInt SlotOf(const Accumulator& a) const {
+    return tile_.reductions[a.id].over == Over::Rows ? u_ * vector_ + v_ : RowSlot();
+  }
+
+  Accumulator NewAccumulator(int id) {
+    const TileReduction& r = tile_.reductions[id];
+    Accumulator a{id, {}};
+    const StateOperands neutral = NeutralState(r.op, r.dtype);
+    const bool each_column = r.over == Over::Rows;
+    const int slots = each_column ? static_cast<int>(registers_) * vector_ : RowSlots();
+    for (int c = 0; c < NumComponents(r.op); ++c)
+      a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
+    const auto start = [&] {
+      for (int c = 0; c < NumComponents(r.op); ++c)
+        w_.Set(a.fragments[c], SlotOf(a), OpKind::Copy, {neutral[c]});
+    };
+    if (each_column) {
+      OverUnits([&] { OverElements(start); });
+    } else {
+      OverRowSlots(start);
+    }
+    if (r.op == OpKind::Welford && !r.merge && r.over == Over::Columns) {
+      a.chunk = w_.NewFragment("chunk", r.dtype, static_cast<int>(registers_) * vector_);
+      a.chunk_sum = w_.NewFragment("sum", r.dtype, RowSlots());
+      a.chunk_count = w_.NewFragment("count", r.dtype, RowSlots());
+    }
+    return a;
+  }
+
+  template <typename Body>
+  void OverRowSlots(Body body) {
+    if (outer_) {
+      w_.Loop(v_, vector_, true, body);
+    } else {
+      body();
+    }
+  }
+
+  void ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
+                  std::vector<Accumulator>& accumulators,
+                  const std::vector<const TileStore*>& stores) {
+    SymImporter& importer = *space.importer;
+    const SymInt mask = SymAnd(space.mask, row_mask_);
+    // Loads first, all of them in flight before any use. Those of elements that lie anywhere,
+    // broadcasts mostly and in cache, come with their use, unless a row of them is kept.
+    std::vector<TileId> unit, element;
+    for (TileId id : ids) {
+      const TileValue& value = tile_.values[id];
+      const Level level = levels_[id];
+      if (level <= Level::kRow) continue;
+      const Access::Kind kind = LoadKind(value, importer);
+      const bool stays = space.persistent && IsOfRow(value);
+      const bool anywhere = vector_ > 1 && level == Level::kElement &&
+                            !space.resident.contains(id) &&
+                            (kind == Access::kScattered || (kind == Access::kUnaligned && !stays));
+      if (value.kind == TileKind::Load && value.lets.empty() && !anywhere) {
+        LoadForStep(id, space, importer, mask);
+      } else if (level == Level::kUnit ||
+                 (value.kind == TileKind::Load && LetsBelowElement(value) &&
+                  IsVectorLoad(value, importer))) {
+        unit.push_back(id);
+      } else {
+        element.push_back(id);
+      }
+    }
+    for (TileId id : early_) LoadForStep(id, space, importer, mask);
+    for (const Accumulator& a : accumulators) {
+      if (IsStreamed(a)) MoveAcrossRows<Load>(a);
+    }
+    for (Accumulator& a : accumulators) {
+      if (a.chunk < 0) continue;
+      OverRowSlots([&] {
+        w_.Set(a.chunk_sum, RowSlot(), OpKind::Copy,
+               {BlockWriter::Number(w_.dtype(a.chunk_sum), 0)});
+        w_.Set(a.chunk_count, RowSlot(), OpKind::Copy,
+               {BlockWriter::Number(w_.dtype(a.chunk_count), 0)});
+      });
+    }
+    // Values held for stores, a vector each.
+    std::vector<int> staged;
+    for (const TileStore* store : stores) {
+      const bool vector = StoreAccess(*store, importer).kind == Access::kVector;
+      staged.push_back(vector ? w_.NewFragment("out", tile_.values[store->value].dtype, vector_)
+                              : -1);
+    }
+    for (TileId id : unit) {
+      const bool vector = IsVectorLoad(tile_.values[id], importer);
+      const DType dtype = tile_.values[id].dtype;
+      places_[id] = {w_.NewFragment("x", dtype, vector ? vector_ : 1, vector && IsNarrow(dtype)),
+                     vector ? v_ : SymInt(0)};
+    }
+    for (TileId id : element) places_[id] = {w_.NewFragment("x", tile_.values[id].dtype, 1), 0};
+
+    auto vector = [&](SymInt mask) {
+      for (TileId id : unit) {
+        if (IsVectorLoad(tile_.values[id], importer)) {
+          EmitVectorLoad(id, places_[id].fragment, 0, importer, mask);
+        } else {
+          EmitPoint(id, places_[id].fragment, 0, importer, UnitMask(mask));
+        }
+      }
+      OverElements([&] {
+        for (TileId id : element) EmitPoint(id, places_[id].fragment, 0, importer, mask);
+        const std::optional<Operand> inside = InsideFlag(mask);
+        for (Accumulator& a : accumulators) {
+          const SymInt counts = importer.Import(tile_.reductions[a.id].predicate);
+          Accumulate(a, counts.is_same(1) ? inside : InsideFlag(SymAnd(mask, counts)), importer);
+        }
+        for (size_t i = 0; i < stores.size(); ++i) {
+          if (staged[i] >= 0) {
+            w_.Set(staged[i], v_, OpKind::Copy, {Read(stores[i]->value)});
+          } else {
+            EmitScalarStore(*stores[i], importer, mask);
+          }
+        }
+      });
+      for (size_t i = 0; i < stores.size(); ++i) {
+        if (staged[i] >= 0) EmitVectorStore(*stores[i], staged[i], importer, mask);
+      }
+    };
+    // Where rows end inside a vector, the vectors that lie wholly inside, nearly all of them, are
+    // spared the masks of reductions, and those wholly outside do nothing, unless a chunk wants
+    // every element.
+    const bool chunks = std::any_of(accumulators.begin(), accumulators.end(),
+                                    [](const Accumulator& a) { return a.chunk >= 0; });
+    OverUnits([&] {
+      if (!DependsOn(mask, v_)) return vector(mask);
+      auto ragged = [&] { vector(mask); };
+      auto touched = [&] { chunks ? ragged() : w_.Branch(UnitMask(mask), ragged, [] {}); };
+      if (accumulators.empty()) return touched();
+      w_.Branch(
+          WholeVector(mask), [&] { vector(1); }, touched);
+    });
+    for (Accumulator& a : accumulators) {
+      if (a.chunk >= 0) MergeChunk(a, space);
+      if (IsStreamed(a)) MoveAcrossRows<Store>(a);
+    }
+  }
+
+  template <typename Body>
+  void OverUnits(Body body) {
+    if (registers_ > 1) {
+      w_.Loop(u_, registers_, true, body);
+    } else {
+      body();
+    }
+  }
+  template <typename Body>
+  void OverElements(Body body) {
+    if (vector_ > 1) {
+      w_.Loop(v_, vector_, true, body);
+    } else {
+      body();
+    }
+  }
+
+  // A point that stands for a whole vector is wanted where any element is: where each bound holds
+  // at one of the vector's ends.
+  SymInt UnitMask(SymInt mask) const {
+    if (!DependsOn(mask, v_)) return mask;
+    const auto at_an_end = [&](SymInt bound) {
+      return SymOr(Substitute(bound, v_, 0), Substitute(bound, v_, vector_ - 1));
+    };
+    if (mask.node()->kind != SymKind::And) return at_an_end(mask);
+    SymInt touched = 1;
+    for (const SymInt bound : mask.node()->children) touched = SymAnd(touched, at_an_end(bound));
+    return touched;
+  }
+
+  bool LetsBelowElement(const TileValue& value) const {
+    for (int let : value.lets) {
+      const Level level = levels_[tile_.lets[let].value];
+      if (level == Level::kElement || (outer_ && level == Level::kRow)) return false;
+    }
+    return true;
+  }
+
+  void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask) {
+    const TileValue& value = tile_.values[id];
+    const bool vector = IsVectorLoad(value, importer);
+    const bool element = levels_[id] == Level::kElement;
+    const SymInt slot = element ? u_ * vector_ + v_ : u_;
+    if (auto it = space.resident.find(id); it != space.resident.end()) {
+      places_[id] = {it->second, slot};
+      return;
+    }
+    const int fragment =
+        w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
+                       vector && IsNarrow(value.dtype) && registers_ * vector_ > kUnpacked);
+    places_[id] = {fragment, slot};
+    if (space.persistent) space.resident[id] = fragment;
+    OverUnits([&] {
+      if (vector) {
+        EmitVectorLoad(id, fragment, u_ * vector_, importer, mask);
+      } else if (element) {
+        OverElements([&] { EmitPoint(id, fragment, slot, importer, mask); });
+      } else {
+        EmitPoint(id, fragment, slot, importer, UnitMask(mask));
+      }
+    });
+  }
+
+  // --- Stores
+  // ------------------------------------------------------------------------------------------------
+
+  Access StoreAccess(const TileStore& store, SymImporter& importer) const {
+    if (vector_ == 1 || DependsOn(importer.Import(store.predicate), v_)) return {};
+    const Access access = ClassifyAccess(importer.Import(store.index), v_, vector_,
+                                         DTypeBytes(tile_.buffers[store.buffer].dtype),
+                                         BufferAlignment(store.buffer));
+    return access.kind == Access::kVector ? access : Access{};
+  }
+
+  void EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask) {
+    const Operand value = Read(store.value);
+    int fragment = value.fragment;
+    SymInt slot = value.slot;
+    if (fragment < 0) {
+      fragment = w_.NewFragment("c", value.dtype);
+      slot = 0;
+      w_.Set(fragment, 0, OpKind::Copy, {value});
+    }
+    Store out{fragment, slot};
+    out.array = store.buffer;
+    out.index = importer.Import(store.index);
+    out.predicate = SymAnd(importer.Import(store.predicate), mask);
+    w_.Emit(out);
+  }
+
+  void EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer, SymInt mask) {
+    const Access access = StoreAccess(store, importer);
+    const SymInt predicate = SymAnd(importer.Import(store.predicate), mask);
+    auto vectors = [&](SymInt condition) {
+      for (int part = 0; part < vector_; part += access.width) {
+        Store out{fragment, part, access.width};
+        out.array = store.buffer;
+        out.index = access.base + part;
+        out.predicate = condition;
+        w_.Emit(out);
+      }
+    };
+    if (!DependsOn(predicate, v_)) return vectors(predicate);
+    w_.Branch(
+        WholeVector(predicate), [&] { vectors(1); },
+        [&] {
+          w_.Loop(v_, vector_, true, [&] {
+            Store out{fragment, v_};
+            out.array = store.buffer;
+            out.index = importer.Import(store.index);
+            out.predicate = predicate;
+            w_.Emit(out);
+          });
+        });
+  }
+
+  // A value of the row: one of the row's threads stores it.
+  void EmitRowStore(const TileStore& store, SpaceState& space) {
+    const SymInt first_part = SymEq(part_, 0);
+    OverRowSlots([&] {
+      EmitScalarStore(store, *space.importer, SymAnd(first_part, SymAnd(Leader(), row_mask_)));
+    });
+  }
+  SymInt Leader() const { return SymAnd(SymEq(at_.column_lane, 0), SymEq(at_.column_warp, 0)); }
+
+  // --- Reductions
+  // ----------------------------------------------------------------------------------------------
+
+  // The operand where the column is inside, `neutral` elsewhere.
+  Operand Masked(Operand value, Operand neutral, std::optional<Operand> inside, DType dtype) {
+    return inside ? w_.Make(dtype, OpKind::Where, {*inside, value, neutral}) : value;
+  }
+
+  std::optional<Operand> InsideFlag(SymInt mask) {
+    if (Decide(mask) == true) return std::nullopt;
+    return w_.Index(DType::Bool, mask);
+  }
+
+  void Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer) {
+    const TileReduction& r = tile_.reductions[a.id];
+    const StateOperands neutral = NeutralState(r.op, r.dtype);
+    if (a.chunk >= 0) {
+      const Operand value = Masked(Read(r.operands[0]), neutral[0], inside, r.dtype);
+      const SymInt slot = u_ * vector_ + v_;
+      w_.Set(a.chunk, slot, OpKind::Copy, {value});
+      w_.Set(a.chunk_sum, RowSlot(), OpKind::Add, {Operand::Reg(a.chunk_sum, RowSlot()), value});
+      const Operand one = BlockWriter::Number(r.dtype, 1);
+      const Operand here = Masked(one, neutral[2], inside, r.dtype);
+      w_.Set(a.chunk_count, RowSlot(), OpKind::Add, {Operand::Reg(a.chunk_count, RowSlot()), here});
+      return;
+    }
+    StateOperands state;
+    if (r.merge) {
+      for (TileId id : r.operands) state.push_back(Read(id));
+    } else {
+      const bool arg = NumComponents(r.op) == 2;
+      state = ElementState(r.op, r.dtype, Read(r.operands[0]),
+                           arg ? w_.Index(DType::I64, importer.Import(r.position)) : Operand{});
+    }
+    for (size_t c = 0; c < state.size(); ++c) {
+      state[c] =
+          Masked(state[c], neutral[c], inside, ComponentType(r.op, r.dtype, static_cast<int>(c)));
+    }
+    if (r.squares) {
+      w_.Set(a.fragments[0], SlotOf(a), OpKind::Fma,
+             {state[0], state[0], Operand::Reg(a.fragments[0], SlotOf(a))});
+      return;
+    }
+    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
+  }
+
+  // The step's elements are at hand: their mean, then their squared deviations, then Chan's
+  // formula.
+  void MergeChunk(Accumulator& a, SpaceState& space) {
+    const DType t = tile_.reductions[a.id].dtype;
+    const int mean = w_.NewFragment("mean", t, RowSlots()),
+              m2 = w_.NewFragment("m2", t, RowSlots());
+    OverRowSlots([&] {
+      const Operand count = Operand::Reg(a.chunk_count, RowSlot());
+      const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
+      w_.Set(mean, RowSlot(), OpKind::Div, {Operand::Reg(a.chunk_sum, RowSlot()), divisor});
+      w_.Set(m2, RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
+    });
+    OverUnits([&] {
+      OverElements([&] {
+        const SymInt slot = u_ * vector_ + v_;
+        const Operand deviation =
+            w_.Make(t, OpKind::Sub, {Operand::Reg(a.chunk, slot), Operand::Reg(mean, RowSlot())});
+        const Operand kept =
+            Masked(deviation, BlockWriter::Number(t, 0), InsideFlag(space.mask), t);
+        w_.Set(m2, RowSlot(), OpKind::Fma, {kept, kept, Operand::Reg(m2, RowSlot())});
+      });
+    });
+    OverRowSlots([&] {
+      MergeState(w_, OpKind::Welford, a.fragments, RowSlot(),
+                 {Operand::Reg(mean, RowSlot()), Operand::Reg(m2, RowSlot()),
+                  Operand::Reg(a.chunk_count, RowSlot())});
+    });
+  }
+
+  void FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
+    for (const Accumulator& a : accumulators) {
+      FoldLanes(a);
+      states_[a.id] = a.fragments;
+    }
+    if (at_.column_warps == 1 || accumulators.empty()) return;
+    // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
+    const int64_t places = at_.column_warps * at_.rows_per_cta;
+    const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
+    std::vector<std::vector<int>> shared(accumulators.size());
+    const SymInt leader = SymEq(at_.column_lane, 0);
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      for (int fragment : accumulators[i].fragments) {
+        const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places);
+        shared[i].push_back(array);
+        OverRowSlots([&] {
+          Store out{fragment, RowSlot()};
+          out.space = Space::Shared;
+          out.array = array;
+          out.index = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
+          out.predicate = leader;
+          w_.Emit(out);
+        });
+      }
+    }
+    w_.Emit(CtaSync{});
+    const SymInt other = out_.env->FreshSymbol("w", 0, at_.column_warps - 1);
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      const Accumulator& a = accumulators[i];
+      const TileReduction& r = tile_.reductions[a.id];
+      auto read = [&](int component, int fragment, SymInt slot, SymInt warp) {
+        Load load{fragment, slot};
+        load.space = Space::Shared;
+        load.array = shared[i][component];
+        load.index = origin + warp * at_.rows_per_cta + at_.row_local;
+        w_.Emit(load);
+      };
+      OverRowSlots([&] {
+        for (size_t c = 0; c < a.fragments.size(); ++c)
+          read(static_cast<int>(c), a.fragments[c], RowSlot(), 0);
+      });
+      w_.Loop(other, at_.column_warps - 1, true, [&] {
+        OverRowSlots([&] {
+          StateOperands state;
+          for (size_t c = 0; c < a.fragments.size(); ++c) {
+            const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[c]));
+            read(static_cast<int>(c), fragment, 0, other + 1);
+            state.push_back(Operand::Reg(fragment));
+          }
+          MergeState(w_, r.op, a.fragments, RowSlot(), state);
+        });
+      });
+    }
+  }
+
+  void FoldLanes(const Accumulator& a) {
+    const TileReduction& r = tile_.reductions[a.id];
+    const bool symmetric = r.op != OpKind::Welford;
+    for (int mask : at_.column_lane_masks) {
+      OverRowSlots([&] {
+        StateOperands theirs;
+        for (int fragment : a.fragments) {
+          const int received = w_.NewFragment("s", w_.dtype(fragment));
+          w_.Emit(ShuffleXor{received, 0, Operand::Reg(fragment, RowSlot()), mask});
+          theirs.push_back(Operand::Reg(received));
+        }
+        if (symmetric) return MergeState(w_, r.op, a.fragments, RowSlot(), theirs);
+        // Both lanes fold in the same order, the lower lane's state first, so that they agree to
+        // the last bit.
+        const Operand lower =
+            w_.Index(DType::Bool, SymEq(Mod(FloorDiv(out_.thread_x, mask), 2), 0));
+        StateOperands second;
+        for (size_t c = 0; c < a.fragments.size(); ++c) {
+          const DType t = w_.dtype(a.fragments[c]);
+          const Operand mine = Operand::Reg(a.fragments[c], RowSlot());
+          second.push_back(w_.Make(t, OpKind::Where, {lower, theirs[c], mine}));
+          const Operand first = w_.Make(t, OpKind::Where, {lower, mine, theirs[c]});
+          w_.Set(a.fragments[c], RowSlot(), OpKind::Copy, {first});
+        }
+        MergeState(w_, r.op, a.fragments, RowSlot(), second);
+      });
+    }
+  }
+
+  void StorePartial(int id, const std::vector<int>& fragments) {
+    if (options_.partials.empty() || options_.partials[id].empty()) return;
+    for (size_t c = 0; c < fragments.size(); ++c) {
+      OverRowSlots([&] {
+        Store out{fragments[c], RowSlot()};
+        out.array = options_.partials[id][c];
+        out.index = at_.row * options_.split + part_;
+        out.predicate = SymAnd(Leader(), row_mask_);
+        w_.Emit(out);
+      });
+    }
+  }
+
+  const TileKernel& tile_;
+  const ExpandOptions& options_;
+  Kernel out_;
+  BlockWriter w_;
+  std::unique_ptr<SymImporter> base_;
+  std::vector<std::pair<const SymNode*, SymInt>> parameter_map_;
+  ThreadCoordinates at_;
+  SymInt v_, u_;  // Loop symbols of the vector and of the registers; constant 0 where there is one
+                  // of them only.
+  SymInt part_, rows_, row_mask_;
+  int vector_ = 1;
+  int64_t registers_ = 1;
+  bool outer_ = false;
+  std::vector<SpaceState> spaces_;
+  std::vector<SymInt> lets_;
+  std::vector<Level> levels_;
+  std::vector<TileId> early_;  // Loads for later passes that the current one issues.
+  SymInt turn_, turns_;        // Where CTAs take rows in turn.
+  std::vector<Accumulator> across_rows_;
+  int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.
+  std::map<TileId, int> row_values_;
+  std::map<TileId, Place_> places_;
+  std::map<int, std::vector<int>> states_;  // Reduction -> fragments of its components.
+};
+
+}  // namespace
+
+absl::StatusOr<Kernel> ExpandTile(const TileKernel& tile, const ExpandOptions& options) {
+  return Expander(tile, options).Run();
+}
+
+}  // namespace seam::kernel

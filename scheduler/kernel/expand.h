@@ -1,0 +1,40 @@
+// From the tile level to the thread level: gives every point of a TileKernel to a thread.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "scheduler/kernel/kernel_ir.h"
+#include "scheduler/kernel/tile.h"
+
+namespace seam::kernel {
+
+struct ExpandOptions {
+  Layout layout;
+  // Columns that the layout covers in one step. A space known to have no more is kept in registers
+  // between passes.
+  int64_t columns_per_step = 1;
+  std::vector<bool>
+      persistent;  // Per space: its extent is at most columns_per_step (a guard of the plan).
+  // Rows start here instead of at column 0: column = layout column - shift, 0 <= shift < vector.
+  // Over the row symbol.
+  SymInt shift = 0;
+  // CTAs that share a row, each taking one contiguous range of columns. Reductions along the
+  // columns that have `partials` also end as partial states in memory: for reduction i, component
+  // c, element [row * split + part] of buffer partials[i][c].
+  int split = 1;
+  // CTAs that take rows in turn; 0: a CTA for each set of rows. Reductions over rows then leave the
+  // states of each of the grid * (rows a CTA) places, one after the other: element [place * columns
+  // + column] of the buffer for Over::Rows, [place] for Over::All.
+  int grid = 0;
+  std::vector<std::vector<int>> partials;
+  int min_ctas_per_sm = 0;
+  // Loads that do not depend on the row are issued in the first pass over their space, if rows stay
+  // in registers.
+  bool early = false;
+  bool index32 = false;
+};
+
+// Linear in the size of the kernel's text. Errors: kInternal for a TileKernel or Layout that breaks
+// its invariants.
+absl::StatusOr<Kernel> ExpandTile(const TileKernel& tile, const ExpandOptions& options);
+
+}  // namespace seam::kernel

@@ -1,0 +1,215 @@
+// The thread level of the kernel IR: what one thread of a CTA does, statement by statement.
+//
+// A Kernel is plain data. The emitter turns it into CUDA C++, the simulator runs it on the CPU, the
+// printer shows it, VerifyKernel checks it. Integers (addresses, loop bounds, masks, slots) are
+// SymInts of the kernel's own ShapeEnv; data live in fragments, which are small register arrays,
+// and in shared arrays.
+//
+// Values in a fragment are held in the register type of its dtype and are always rounded to that
+// dtype. Thread-safety: immutable once built; read from many threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ir/dtype.h"
+#include "ir/ops.h"
+#include "ir/scalar.h"
+#include "ir/symbolic/sym_int.h"
+
+namespace seam::kernel {
+
+// A register array private to each thread. Every access uses a slot that is a constant once
+// unrolled loops are expanded, so that the compiler keeps it in registers.
+struct Fragment {
+  std::string name;
+  DType dtype = DType::F32;
+  int count = 1;
+  // Held as the memory bits of dtype (two bf16 in 32 bits); unpacked when read.
+  bool packed = false;
+};
+
+struct SharedArray {
+  std::string name;
+  DType dtype = DType::F32;
+  int64_t count = 1;
+};
+
+// A pointer argument. Element 0 is the tensor's first element; `num_elements` bounds every access.
+struct Buffer {
+  std::string name;
+  DType dtype = DType::F32;
+  SymInt num_elements = 0;
+  bool written = false;
+  int alignment_bytes = 1;  // What the launcher guarantees of the base address.
+};
+
+// One element of a fragment, or (fragment < 0) a constant of type `dtype`.
+struct Operand {
+  int fragment = -1;
+  SymInt slot = 0;
+  Scalar constant = {};
+  DType dtype = DType::F32;  // Of the constant.
+  static Operand Reg(int fragment, SymInt slot = 0) { return {fragment, slot, {}, DType::F32}; }
+  static Operand Const(DType dtype, Scalar value) { return {-1, 0, value, dtype}; }
+};
+
+struct Stmt;
+using Block = std::vector<Stmt>;
+
+// for (symbol = 0; symbol < extent; ++symbol) body. The extent must be the same for all threads of
+// a CTA when the body holds a barrier or a shuffle.
+struct For {
+  SymInt symbol;
+  SymInt extent;
+  bool unrolled = false;  // Extent must be a constant.
+  Block body;
+};
+
+struct If {
+  SymInt condition;
+  Block body;
+  Block otherwise;
+};
+
+enum class Space : uint8_t { Global, Shared };
+enum class CacheHint : uint8_t { Default, Streaming, EvictFirst, EvictLast, ReadOnly };
+
+// fragment[slot .. slot+width) = memory[index .. index+width) where `predicate` holds, else `fill`.
+// width > 1 asserts that the address is aligned to width elements or 16 bytes, whichever is less,
+// unless `aligned` is false: then width elements of global memory, 4 to 16 bytes, start anywhere,
+// and there are UnalignedMargin(dtype) more elements behind them.
+struct Load {
+  int fragment;
+  SymInt slot;
+  int width = 1;
+  Space space = Space::Global;
+  int array;     // Index into Kernel::buffers or Kernel::shared.
+  SymInt index;  // In elements.
+  SymInt predicate = 1;
+  Scalar fill = {};
+  CacheHint hint = CacheHint::Default;
+  bool aligned = true;
+};
+
+// Unaligned elements are cut out of the words that hold them, which may take in the next word.
+inline int UnalignedMargin(DType dtype) {
+  return DTypeBytes(dtype) < 4 ? 4 / DTypeBytes(dtype) : 0;
+}
+
+// memory[index .. index+width) = fragment[slot .. slot+width) where `predicate` holds.
+struct Store {
+  int fragment;
+  SymInt slot;
+  int width = 1;
+  Space space = Space::Global;
+  int array;
+  SymInt index;
+  SymInt predicate = 1;
+  CacheHint hint = CacheHint::Default;
+};
+
+// fragment[slot] = op(arguments). Elementwise operations and Cast; operands have their fragments'
+// types.
+struct Map {
+  OpKind op;
+  int fragment;
+  SymInt slot;
+  std::vector<Operand> arguments;
+};
+
+// fragment[slot] = value of an integer expression: an index, a mask, a size.
+struct IndexValue {
+  int fragment;
+  SymInt slot;
+  SymInt value;
+};
+
+// From here to the end of the enclosing block, `symbol` stands for an integer held in a register.
+// Its declared range must hold: the lowering clamps before.
+struct LetSymbol {
+  SymInt symbol;
+  Operand value;
+};
+
+// fragment[slot] = Philox number of the element with linear logical index `index`. Seed and offset
+// are i64.
+struct Random {
+  OpKind op;  // RandomUniform or RandomNormal.
+  int fragment;
+  SymInt slot;
+  Operand seed, offset;
+  SymInt index;
+};
+
+// fragment[slot] = the value that lane (lane ^ mask) holds in source; executed by whole warps.
+struct ShuffleXor {
+  int fragment;
+  SymInt slot;
+  Operand source;
+  int mask;
+};
+
+struct CtaSync {};
+
+struct Comment {
+  std::string text;
+};
+
+struct Stmt {
+  std::variant<For, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor, CtaSync,
+               Comment>
+      node;
+};
+
+struct Kernel {
+  std::string name;     // A C identifier.
+  std::string summary;  // One line or more on what the schedule was and why; printed as a comment.
+  std::shared_ptr<ShapeEnv> env;
+  std::vector<Buffer> buffers;
+  std::vector<SymInt> parameters;  // Symbols passed by value as 64-bit integers, in order.
+  SymInt block_x, thread_x;        // Symbols: blockIdx.x and threadIdx.x.
+  SymInt grid_x = 1;               // Of the parameters; 0: nothing to launch.
+  int threads = 128;               // CTA size, a multiple of 32.
+  int min_ctas_per_sm = 0;         // For __launch_bounds__; 0 says nothing.
+  bool index32 = false;  // All index arithmetic fits 32 bits: a guard of the plan promises it.
+  std::vector<Fragment> fragments;
+  std::vector<SharedArray> shared;
+  Block body;
+
+  // Shared memory is one block: the arrays in order, each aligned to 16 bytes.
+  int64_t SharedOffset(int array) const;  // In bytes. Linear in the arrays.
+  int64_t SharedBytes() const;            // Of the whole block.
+};
+
+// The kernel as text, one statement a line with its number: statements are numbered from 0 in
+// pre-order, the `otherwise` of an If after its body. The verifier and the simulator name
+// statements by this number.
+std::string PrintKernel(const Kernel& kernel);
+// The line of one statement, without number and without the blocks inside it.
+std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
+
+// OK, or the first broken rule, naming the statement. Linear in the kernel but for conditions on
+// the thread, which are tried for every thread.
+//  - Names: the kernel's is a C identifier; every fragment, buffer and shared array in use exists.
+//  - Sizes: threads a multiple of 32 up to 1024; counts positive; a constant slot inside its
+//    fragment; widths powers of two; a vector access no wider than its buffer's alignment, for
+//    which 16 bytes suffice.
+//  - Types: a load or store moves the fragment's own dtype; operations take and give the dtypes of
+//    InferDType (Cast any); LetSymbol reads an integer; Random gives a float from an i64 seed and
+//    offset.
+//  - Symbols: every one is a parameter, block_x, thread_x, or bound by an enclosing For or an
+//    earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and num_elements
+//    hold parameters only; slots hold symbols of unrolled loops only; unrolled loops have constant
+//    extents.
+//  - Writes go to shared arrays and to buffers marked `written`.
+//  - Convergence: no barrier where a condition or extent differs between threads of the CTA, no
+//    shuffle where it differs between threads of a warp. Symbols of LetSymbol count as equal; the
+//    simulator checks them.
+absl::Status VerifyKernel(const Kernel& kernel);
+
+}  // namespace seam::kernel

@@ -1,0 +1,162 @@
+// The kernel IR as text, for people: `seam compile` writes it, error messages quote its lines.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "scheduler/kernel/kernel_ir.h"
+
+namespace seam::kernel {
+namespace {
+
+std::string ScalarText(DType dtype, Scalar value) {
+  if (!IsFloat(dtype)) return absl::StrCat(value.i);
+  if (std::isfinite(value.f)) return absl::StrFormat("%.17g", value.f);
+  return value.f != value.f ? "nan" : value.f < 0 ? "-inf" : "inf";
+}
+
+class Printer {
+ public:
+  explicit Printer(const Kernel& kernel) : kernel_(kernel) {}
+
+  std::string Line(const Stmt& stmt) const {
+    return std::visit([this](const auto& node) { return Head(node); }, stmt.node);
+  }
+
+  void Print(const Block& block, int indent, std::string* out) {
+    for (const Stmt& stmt : block) {
+      absl::StrAppendFormat(out, "%4d: %*s%s\n", next_++, 2 * indent, "", Line(stmt));
+      if (const For* loop = std::get_if<For>(&stmt.node)) Print(loop->body, indent + 1, out);
+      if (const If* branch = std::get_if<If>(&stmt.node)) {
+        Print(branch->body, indent + 1, out);
+        if (!branch->otherwise.empty())
+          absl::StrAppendFormat(out, "      %*selse\n", 2 * indent, "");
+        Print(branch->otherwise, indent + 1, out);
+      }
+    }
+  }
+
+ private:
+  std::string FragmentName(int fragment) const {
+    const bool known = fragment >= 0 && fragment < static_cast<int>(kernel_.fragments.size());
+    return known ? kernel_.fragments[fragment].name : absl::StrCat("<fragment ", fragment, ">");
+  }
+  std::string Slot(int fragment, SymInt slot, int width = 1) const {
+    return absl::StrCat(FragmentName(fragment), "[", slot.ToString(),
+                        width > 1 ? absl::StrCat(" :+", width) : "", "]");
+  }
+  std::string Element(Space space, int array, SymInt index, int width) const {
+    std::string name;
+    if (space == Space::Global) {
+      const bool known = array >= 0 && array < static_cast<int>(kernel_.buffers.size());
+      name = known ? kernel_.buffers[array].name : absl::StrCat("<buffer ", array, ">");
+    } else {
+      const bool known = array >= 0 && array < static_cast<int>(kernel_.shared.size());
+      name = absl::StrCat("shared.",
+                          known ? kernel_.shared[array].name : absl::StrCat("<array ", array, ">"));
+    }
+    return absl::StrCat(name, "[", index.ToString(), width > 1 ? absl::StrCat(" :+", width) : "",
+                        "]");
+  }
+  std::string Value(const Operand& operand) const {
+    if (operand.fragment >= 0) return Slot(operand.fragment, operand.slot);
+    return absl::StrCat(DTypeName(operand.dtype), " ", ScalarText(operand.dtype, operand.constant));
+  }
+  static absl::string_view Hint(CacheHint hint) {
+    static constexpr const char* kNames[] = {"", " streaming", " evict_first", " evict_last",
+                                             " read_only"};
+    return kNames[static_cast<int>(hint)];
+  }
+  static std::string Predicate(SymInt predicate) {
+    if (predicate == SymInt(1)) return "";
+    return absl::StrCat(" if ", predicate.ToString());
+  }
+
+  std::string Head(const For& node) const {
+    return absl::StrCat("for ", node.symbol.ToString(), " in 0..", node.extent.ToString(),
+                        node.unrolled ? " unrolled" : "");
+  }
+  std::string Head(const If& node) const { return absl::StrCat("if ", node.condition.ToString()); }
+  std::string Head(const Load& node) const {
+    const std::string predicate = Predicate(node.predicate);
+    const bool known =
+        node.fragment >= 0 && node.fragment < static_cast<int>(kernel_.fragments.size());
+    const DType dtype = known ? kernel_.fragments[node.fragment].dtype : DType::I64;
+    return absl::StrCat(
+        Slot(node.fragment, node.slot, node.width), " = load ",
+        Element(node.space, node.array, node.index, node.width), predicate,
+        predicate.empty() ? "" : absl::StrCat(" else ", ScalarText(dtype, node.fill)),
+        Hint(node.hint), node.aligned ? "" : " unaligned");
+  }
+  std::string Head(const Store& node) const {
+    return absl::StrCat("store ", Element(node.space, node.array, node.index, node.width), " = ",
+                        Slot(node.fragment, node.slot, node.width), Predicate(node.predicate),
+                        Hint(node.hint));
+  }
+  std::string Head(const Map& node) const {
+    std::string arguments;
+    for (const Operand& operand : node.arguments) {
+      absl::StrAppend(&arguments, arguments.empty() ? "" : ", ", Value(operand));
+    }
+    return absl::StrCat(Slot(node.fragment, node.slot), " = ", OpName(node.op), "(", arguments,
+                        ")");
+  }
+  std::string Head(const IndexValue& node) const {
+    return absl::StrCat(Slot(node.fragment, node.slot), " = index ", node.value.ToString());
+  }
+  std::string Head(const LetSymbol& node) const {
+    return absl::StrCat("let ", node.symbol.ToString(), " = ", Value(node.value));
+  }
+  std::string Head(const Random& node) const {
+    return absl::StrCat(Slot(node.fragment, node.slot), " = ", OpName(node.op), "(seed ",
+                        Value(node.seed), ", offset ", Value(node.offset), ", element ",
+                        node.index.ToString(), ")");
+  }
+  std::string Head(const ShuffleXor& node) const {
+    return absl::StrCat(Slot(node.fragment, node.slot), " = shuffle_xor(", Value(node.source), ", ",
+                        node.mask, ")");
+  }
+  std::string Head(const CtaSync&) const { return "barrier"; }
+  std::string Head(const Comment& node) const {
+    return absl::StrCat("# ", absl::StrReplaceAll(node.text, {{"\n", " "}}));
+  }
+
+  const Kernel& kernel_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+std::string PrintStmt(const Kernel& kernel, const Stmt& stmt) { return Printer(kernel).Line(stmt); }
+
+std::string PrintKernel(const Kernel& kernel) {
+  std::string out = absl::StrCat("kernel ", kernel.name, "\n");
+  for (absl::string_view line : absl::StrSplit(kernel.summary, '\n', absl::SkipEmpty())) {
+    absl::StrAppend(&out, "  # ", line, "\n");
+  }
+  absl::StrAppend(&out, "  grid ", kernel.grid_x.ToString(), " (", kernel.block_x.ToString(),
+                  ") threads ", kernel.threads, " (", kernel.thread_x.ToString(), ")");
+  if (kernel.min_ctas_per_sm > 0) absl::StrAppend(&out, " ctas_per_sm ", kernel.min_ctas_per_sm);
+  absl::StrAppend(&out, kernel.index32 ? " index32" : "", "\n");
+  for (const SymInt parameter : kernel.parameters) {
+    absl::StrAppend(&out, "  parameter ", parameter.ToString(), "\n");
+  }
+  for (const Buffer& buffer : kernel.buffers) {
+    absl::StrAppend(&out, "  buffer ", buffer.name, ": ", DTypeName(buffer.dtype), "[",
+                    buffer.num_elements.ToString(), "] align ", buffer.alignment_bytes,
+                    buffer.written ? " written" : "", "\n");
+  }
+  for (const SharedArray& array : kernel.shared) {
+    absl::StrAppend(&out, "  shared ", array.name, ": ", DTypeName(array.dtype), "[", array.count,
+                    "]\n");
+  }
+  for (const Fragment& fragment : kernel.fragments) {
+    absl::StrAppend(&out, "  fragment ", fragment.name, ": ", DTypeName(fragment.dtype), "[",
+                    fragment.count, "]", fragment.packed ? " packed" : "", "\n");
+  }
+  Printer(kernel).Print(kernel.body, 0, &out);
+  return out;
+}
+
+}  // namespace seam::kernel

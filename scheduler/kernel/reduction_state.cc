@@ -1,0 +1,109 @@
+#include "scheduler/kernel/reduction_state.h"
+
+#include "scheduler/kernel/tile.h"
+
+namespace seam::kernel {
+namespace {
+
+bool IsArg(OpKind op) { return op == OpKind::ArgMax || op == OpKind::ArgMin; }
+
+OpKind Combiner(OpKind reduction) {
+  switch (reduction) {
+    case OpKind::Sum:
+      return OpKind::Add;
+    case OpKind::Prod:
+      return OpKind::Mul;
+    case OpKind::Max:
+      return OpKind::Maximum;
+    case OpKind::Min:
+      return OpKind::Minimum;
+    case OpKind::Any:
+      return OpKind::LogicalOr;
+    default:
+      return OpKind::LogicalAnd;
+  }
+}
+
+void MergeWelford(BlockWriter& w, const std::vector<int>& f, SymInt slot, const StateOperands& b) {
+  const DType t = w.dtype(f[0]);
+  const Operand mean = Operand::Reg(f[0], slot), m2 = Operand::Reg(f[1], slot),
+                count = Operand::Reg(f[2], slot);
+  const Operand total = w.Make(t, OpKind::Add, {count, b[2]});
+  // Where both sides are empty the weight is 0 / 1.
+  const Operand divisor = w.Make(t, OpKind::Maximum, {total, BlockWriter::Number(t, 1)});
+  const Operand weight = w.Make(t, OpKind::Div, {b[2], divisor});
+  const Operand delta = w.Make(t, OpKind::Sub, {b[0], mean});
+  const Operand scaled = w.Make(t, OpKind::Mul, {delta, weight});
+  // First the factor that is 0 if one side is empty, as the square may be infinite.
+  const Operand pairs = w.Make(t, OpKind::Mul, {count, weight});
+  const Operand weighted = w.Make(t, OpKind::Mul, {pairs, delta});
+  const Operand m2_sum = w.Make(t, OpKind::Add, {m2, b[1]});
+  w.Set(f[1], slot, OpKind::Fma, {weighted, delta, m2_sum});
+  w.Set(f[0], slot, OpKind::Add, {mean, scaled});
+  w.Set(f[2], slot, OpKind::Copy, {total});
+}
+
+void MergeArg(BlockWriter& w, OpKind reduction, const std::vector<int>& f, SymInt slot,
+              const StateOperands& b) {
+  const Operand value = Operand::Reg(f[0], slot), index = Operand::Reg(f[1], slot);
+  const DType t = w.dtype(f[0]);
+  const DType boolean = DType::Bool, i64 = DType::I64;
+  const Operand zero = BlockWriter::Number(i64, 0);
+  const OpKind beats = reduction == OpKind::ArgMax ? OpKind::Gt : OpKind::Lt;
+  Operand better = w.Make(boolean, beats, {b[0], value});
+  Operand tie = w.Make(boolean, OpKind::Eq, {b[0], value});
+  if (IsFloat(t)) {
+    const Operand b_nan = w.Make(boolean, OpKind::IsNan, {b[0]});
+    const Operand a_nan = w.Make(boolean, OpKind::IsNan, {value});
+    const Operand a_number = w.Make(boolean, OpKind::LogicalNot, {a_nan});
+    const Operand nan_first = w.Make(boolean, OpKind::LogicalAnd, {b_nan, a_number});
+    const Operand both_nan = w.Make(boolean, OpKind::LogicalAnd, {b_nan, a_nan});
+    better = w.Make(boolean, OpKind::LogicalOr, {better, nan_first});
+    tie = w.Make(boolean, OpKind::LogicalOr, {tie, both_nan});
+  }
+  const Operand earlier = w.Make(boolean, OpKind::Lt, {b[1], index});
+  const Operand wins_tie = w.Make(boolean, OpKind::LogicalAnd, {tie, earlier});
+  better = w.Make(boolean, OpKind::LogicalOr, {better, wins_tie});
+  const Operand a_empty = w.Make(boolean, OpKind::Lt, {index, zero});
+  better = w.Make(boolean, OpKind::LogicalOr, {better, a_empty});
+  const Operand b_there = w.Make(boolean, OpKind::Ge, {b[1], zero});
+  better = w.Make(boolean, OpKind::LogicalAnd, {better, b_there});
+  w.Set(f[0], slot, OpKind::Where, {better, b[0], value});
+  w.Set(f[1], slot, OpKind::Where, {better, b[1], index});
+}
+
+}  // namespace
+
+int NumComponents(OpKind reduction) {
+  if (reduction == OpKind::Welford) return 3;
+  return IsArg(reduction) ? 2 : 1;
+}
+
+DType ComponentType(OpKind reduction, DType dtype, int component) {
+  return IsArg(reduction) && component == 1 ? DType::I64 : dtype;
+}
+
+StateOperands NeutralState(OpKind reduction, DType dtype) {
+  if (reduction == OpKind::Welford) return StateOperands(3, BlockWriter::Number(dtype, 0));
+  if (IsArg(reduction)) {
+    const ArgCandidate none = ArgIdentity(reduction, dtype);
+    return {Operand::Const(dtype, none.value), Operand::Const(DType::I64, IntScalar(none.index))};
+  }
+  return {Operand::Const(dtype, ReduceIdentity(reduction, dtype))};
+}
+
+void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
+                const StateOperands& b) {
+  if (reduction == OpKind::Welford) return MergeWelford(w, fragments, slot, b);
+  if (IsArg(reduction)) return MergeArg(w, reduction, fragments, slot, b);
+  w.Set(fragments[0], slot, Combiner(reduction), {Operand::Reg(fragments[0], slot), b[0]});
+}
+
+StateOperands ElementState(OpKind reduction, DType dtype, Operand value, Operand position) {
+  if (IsArg(reduction)) return {value, position};
+  if (reduction == OpKind::Welford)
+    return {value, BlockWriter::Number(dtype, 0), BlockWriter::Number(dtype, 1)};
+  return {value};
+}
+
+}  // namespace seam::kernel

@@ -1,0 +1,27 @@
+// The running state of a reduction, as statements: one component for sums, products, extrema, any
+// and all; value and index for argmax and argmin; average, m2 and count for Welford.
+#pragma once
+
+#include <vector>
+
+#include "ir/ops.h"
+#include "scheduler/kernel/block_writer.h"
+
+namespace seam::kernel {
+
+using StateOperands = std::vector<Operand>;  // One for each component.
+
+// The state of no elements. `dtype` is the accumulated type.
+StateOperands NeutralState(OpKind reduction, DType dtype);
+
+// Folds `b` into the state held at `slot` of `fragments`, earlier elements first. Sums and the like
+// keep the order a + b; ties of argmax go to the lower index in any order. Welford: Chan's formula.
+// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.
+void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
+                const StateOperands& b);
+
+// The state of the single element `value`; `position` is its index along the axis (i64; argmax and
+// argmin only).
+StateOperands ElementState(OpKind reduction, DType dtype, Operand value, Operand position);
+
+}  // namespace seam::kernel

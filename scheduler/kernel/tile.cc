@@ -1,0 +1,122 @@
+#include "scheduler/kernel/tile.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace seam::kernel {
+namespace {
+
+const char* PlaceName(Place place) {
+  switch (place) {
+    case Place::Vector:
+      return "vector";
+    case Place::Register:
+      return "register";
+    case Place::Lane:
+      return "lane";
+    case Place::Warp:
+      return "warp";
+    case Place::Cluster:
+      return "cluster";
+    case Place::Grid:
+      return "grid";
+    case Place::Step:
+      return "step";
+  }
+  return "?";
+}
+
+std::string ValueText(const TileKernel& k, const TileValue& v) {
+  auto operands = [&] {
+    return absl::StrJoin(v.operands, ", ",
+                         [](std::string* out, TileId id) { absl::StrAppend(out, "%", id); });
+  };
+  switch (v.kind) {
+    case TileKind::Load: {
+      std::string text =
+          absl::StrCat("load ", k.buffers[v.buffer].name, "[", v.index.ToString(), "]");
+      if (!v.predicate.is_same(1)) absl::StrAppend(&text, " if ", v.predicate.ToString());
+      return text;
+    }
+    case TileKind::Map:
+      return absl::StrCat(std::string(OpName(v.op)), "(", operands(), ")");
+    case TileKind::Constant:
+      return IsFloat(v.dtype) ? absl::StrCat("constant ", v.constant.f)
+                              : absl::StrCat("constant ", v.constant.i);
+    case TileKind::Index:
+      return absl::StrCat("index ", v.index.ToString());
+    case TileKind::Random:
+      return absl::StrCat(std::string(OpName(v.op)), "(", operands(), ", at ", v.index.ToString(),
+                          ")");
+    case TileKind::ReduceResult:
+      return absl::StrCat("result ", v.component, " of reduction ", v.reduction);
+  }
+  return "?";
+}
+
+}  // namespace
+
+int64_t Layout::Extent(Axis axis, Place place) const {
+  int64_t extent = 1;
+  for (const Mode& m : modes) {
+    if (m.axis == axis && m.place == place) extent *= m.extent.maybe_int().value_or(1);
+  }
+  return extent;
+}
+
+std::string Layout::ToString() const {
+  std::string text;
+  for (Axis axis : {Axis::Row, Axis::Column}) {
+    absl::StrAppend(&text, axis == Axis::Row ? "row:" : "; column:");
+    for (const Mode& m : modes) {
+      if (m.axis != axis) continue;
+      absl::StrAppend(&text, " ", PlaceName(m.place));
+      if (!m.extent.is_same(0)) absl::StrAppend(&text, " ", m.extent.ToString());
+      absl::StrAppend(&text, " x", m.stride.ToString());
+    }
+  }
+  return text;
+}
+
+std::string PrintTile(const TileKernel& k) {
+  std::string text = absl::StrCat("tile ", k.name, " rows ", k.rows.ToString(), "\n");
+  for (size_t i = 0; i < k.spaces.size(); ++i) {
+    absl::StrAppend(&text, "  space ", i, ": ", k.spaces[i].column.ToString(), " < ",
+                    k.spaces[i].extent.ToString(), "\n");
+  }
+  for (size_t i = 0; i < k.values.size(); ++i) {
+    const TileValue& v = k.values[i];
+    absl::StrAppend(&text, "  %", i, ": ", std::string(DTypeName(v.dtype)), " = ", ValueText(k, v));
+    for (int let : v.lets) {
+      absl::StrAppend(&text, " where ", k.lets[let].symbol.ToString(), " = %", k.lets[let].value);
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (size_t p = 0; p < k.passes.size(); ++p) {
+    absl::StrAppend(&text, "  pass ", p, " over space ", k.passes[p].space, "\n");
+    for (size_t i = 0; i < k.reductions.size(); ++i) {
+      const TileReduction& r = k.reductions[i];
+      if (r.pass != static_cast<int>(p)) continue;
+      absl::StrAppend(
+          &text, "    reduction ", i, " = ",
+          r.over == Over::Rows  ? "across rows "
+          : r.over == Over::All ? "across all "
+                                : "",
+          r.merge ? "merge " : "", r.squares ? "squares " : "", std::string(OpName(r.op)), " ",
+          std::string(DTypeName(r.dtype)), "(",
+          absl::StrJoin(r.operands, ", ",
+                        [](std::string* out, TileId id) { absl::StrAppend(out, "%", id); }),
+          ")\n");
+    }
+    for (const TileStore& s : k.stores) {
+      if (s.pass != static_cast<int>(p)) continue;
+      absl::StrAppend(&text, "    store ", k.buffers[s.buffer].name, "[", s.index.ToString(),
+                      "] = %", s.value);
+      if (!s.predicate.is_same(1)) absl::StrAppend(&text, " if ", s.predicate.ToString());
+      absl::StrAppend(&text, "\n");
+    }
+  }
+  return text;
+}
+
+}  // namespace seam::kernel

@@ -1,0 +1,328 @@
+// The rules of the thread-level kernel IR: one walk over the statements with the symbols in scope.
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "scheduler/kernel/kernel_ir.h"
+
+namespace seam::kernel {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxNesting = 256;              // Keeps every recursive walk of a kernel shallow.
+constexpr int kMaxCount = 1 << 16;            // Slots of a fragment; registers end far below.
+constexpr int64_t kMaxSharedBytes = 1 << 20;  // Above every device's; a launch has its own limit.
+
+bool IsIdentifier(absl::string_view name) {
+  if (name.empty() || absl::ascii_isdigit(name[0])) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& kernel) : kernel_(kernel) {}
+
+  absl::Status Run() {
+    if (absl::Status status = Header(); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("kernel ", kernel_.name, ": ", status.message()));
+    }
+    return Walk(kernel_.body, Flow{}, 0);
+  }
+
+ private:
+  enum class Binding : uint8_t { Parameter, Place, Loop, UnrolledLoop, Let };
+  // What encloses a statement: the first condition or extent that splits a CTA, or a warp.
+  struct Flow {
+    SymInt splits_cta = 0, splits_warp = 0;
+  };
+
+  template <typename... Parts>
+  static absl::Status Error(const Parts&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat(parts...));
+  }
+
+  absl::Status Bind(SymInt symbol, Binding binding) {
+    const SymNode* node = symbol.node();
+    if (node == nullptr || node->kind != SymKind::Symbol || node->env != kernel_.env.get()) {
+      return Error(symbol.ToString(), " is no symbol of the kernel's environment");
+    }
+    if (!scope_.emplace(node, binding).second) {
+      return Error("symbol ", symbol.ToString(), " is bound twice");
+    }
+    return absl::OkStatus();
+  }
+
+  // `e` is a valid expression over symbols in scope; `last` is the highest kind of binding allowed.
+  absl::Status Check(absl::string_view what, SymInt e, Binding last = Binding::Let) const {
+    if (!e.is_valid()) return Error(what, " is an invalid expression");
+    if (e.is_constant()) return absl::OkStatus();
+    if (e.env() != kernel_.env.get()) {
+      return Error(what, " ", e.ToString(), " belongs to another environment");
+    }
+    for (const SymNode* symbol : FreeSymbols(e)) {
+      const auto found = scope_.find(symbol);
+      if (found == scope_.end()) {
+        return Error(what, " ", e.ToString(), " uses symbol ", symbol->name,
+                     ", which is not bound here");
+      }
+      if (found->second > last) {
+        return Error(what, " ", e.ToString(), " uses symbol ", symbol->name,
+                     ", but only parameters are known there");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Header() {
+    if (!IsIdentifier(kernel_.name)) return Error("the name is no C identifier");
+    if (kernel_.env == nullptr) return Error("no environment");
+    if (kernel_.threads < kWarp || kernel_.threads > kMaxThreads || kernel_.threads % kWarp != 0) {
+      return Error(kernel_.threads, " threads, expected a multiple of 32 from 32 to 1024");
+    }
+    if (kernel_.min_ctas_per_sm < 0) return Error("min_ctas_per_sm is negative");
+    for (const SymInt parameter : kernel_.parameters) {
+      SEAM_RETURN_IF_ERROR(Bind(parameter, Binding::Parameter));
+    }
+    SEAM_RETURN_IF_ERROR(Bind(kernel_.block_x, Binding::Place));
+    SEAM_RETURN_IF_ERROR(Bind(kernel_.thread_x, Binding::Place));
+    const SymRange threads = RangeOf(kernel_.thread_x);
+    if (threads.lo > 0 || threads.hi < kernel_.threads - 1) {
+      return Error("thread_x is declared as ", threads.lo, "..", threads.hi, ", but there are ",
+                   kernel_.threads, " threads");
+    }
+    SEAM_RETURN_IF_ERROR(Check("grid_x", kernel_.grid_x, Binding::Parameter));
+    for (const Buffer& buffer : kernel_.buffers) {
+      SEAM_RETURN_IF_ERROR(Check(absl::StrCat("num_elements of buffer ", buffer.name),
+                                 buffer.num_elements, Binding::Parameter));
+      if (buffer.alignment_bytes < 1 ||
+          (buffer.alignment_bytes & (buffer.alignment_bytes - 1)) != 0) {
+        return Error("buffer ", buffer.name, " has an alignment of ", buffer.alignment_bytes,
+                     " bytes, expected a power of two");
+      }
+    }
+    for (const Fragment& fragment : kernel_.fragments) {
+      if (fragment.count < 1 || fragment.count > kMaxCount) {
+        return Error("fragment ", fragment.name, " has ", fragment.count, " slots");
+      }
+    }
+    int64_t shared_bytes = 0;
+    for (const SharedArray& array : kernel_.shared) {
+      if (array.count < 1 || array.count > kMaxSharedBytes ||
+          (shared_bytes += array.count * DTypeBytes(array.dtype)) > kMaxSharedBytes) {
+        return Error("shared array ", array.name, " has ", array.count, " elements");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Walk(const Block& block, Flow flow, int nesting) {
+    std::vector<SymInt> lets;
+    for (const Stmt& stmt : block) {
+      const int number = next_++;
+      absl::Status status =
+          nesting > kMaxNesting
+              ? Error("blocks nest deeper than ", kMaxNesting)
+              : std::visit([&](const auto& node) { return Visit(node, flow); }, stmt.node);
+      if (!status.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel_.name, ", statement ",
+                                                       number, " (", PrintStmt(kernel_, stmt),
+                                                       "): ", status.message()));
+      }
+      if (const LetSymbol* let = std::get_if<LetSymbol>(&stmt.node)) lets.push_back(let->symbol);
+      if (const For* loop = std::get_if<For>(&stmt.node)) {
+        SEAM_RETURN_IF_ERROR(Walk(loop->body, Below(flow, loop->extent), nesting + 1));
+        scope_.erase(loop->symbol.node());
+      }
+      if (const If* branch = std::get_if<If>(&stmt.node)) {
+        const Flow below = Below(flow, branch->condition);
+        SEAM_RETURN_IF_ERROR(Walk(branch->body, below, nesting + 1));
+        SEAM_RETURN_IF_ERROR(Walk(branch->otherwise, below, nesting + 1));
+      }
+    }
+    for (const SymInt symbol : lets) scope_.erase(symbol.node());
+    return absl::OkStatus();
+  }
+
+  // Whether `e` can differ between two threads of one group of `group` consecutive threads.
+  bool Varies(SymInt e, int group) const {
+    const SymNode* thread = kernel_.thread_x.node();
+    if (e.is_constant()) return false;
+    const std::vector<const SymNode*> symbols = FreeSymbols(e);
+    if (std::find(symbols.begin(), symbols.end(), thread) == symbols.end()) return false;
+    if (symbols.size() == 1) {
+      int64_t first = 0;
+      for (int64_t t = 0; t < kernel_.threads; ++t) {
+        const auto value = Evaluate(e, [t](const SymNode*) { return std::optional<int64_t>(t); });
+        if (!value.ok()) return true;
+        if (t % group == 0) first = *value;
+        if (*value != first) return true;
+      }
+      return false;
+    }
+    const absl::Span<const SymInt> children = e.node()->children;
+    return std::any_of(children.begin(), children.end(),
+                       [&](SymInt child) { return Varies(child, group); });
+  }
+
+  Flow Below(Flow flow, SymInt condition) const {
+    if (flow.splits_cta == SymInt(0) && Varies(condition, kernel_.threads))
+      flow.splits_cta = condition;
+    if (flow.splits_warp == SymInt(0) && Varies(condition, kWarp)) flow.splits_warp = condition;
+    return flow;
+  }
+
+  absl::Status CheckSlot(int fragment, SymInt slot, int width = 1) const {
+    if (fragment < 0 || fragment >= static_cast<int>(kernel_.fragments.size())) {
+      return Error("no fragment ", fragment);
+    }
+    SEAM_RETURN_IF_ERROR(Check("slot", slot));
+    for (const SymNode* symbol : FreeSymbols(slot)) {
+      if (scope_.at(symbol) != Binding::UnrolledLoop) {
+        return Error("slot ", slot.ToString(), " uses symbol ", symbol->name,
+                     ", which is not of an unrolled loop");
+      }
+    }
+    const Fragment& f = kernel_.fragments[fragment];
+    const SymRange range = RangeOf(slot);
+    if (range.hi < 0 || range.lo > f.count - width) {
+      return Error("slot ", slot.ToString(), " (", width, " wide) is outside fragment ", f.name,
+                   " of ", f.count);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<DType> TypeOf(const Operand& operand) const {
+    if (operand.fragment < 0) return operand.dtype;
+    SEAM_RETURN_IF_ERROR(CheckSlot(operand.fragment, operand.slot));
+    return kernel_.fragments[operand.fragment].dtype;
+  }
+
+  absl::Status CheckResult(int fragment, SymInt slot, DType dtype) const {
+    SEAM_RETURN_IF_ERROR(CheckSlot(fragment, slot));
+    const Fragment& f = kernel_.fragments[fragment];
+    if (f.dtype == dtype) return absl::OkStatus();
+    return Error("fragment ", f.name, " is ", DTypeName(f.dtype), ", the value is ",
+                 DTypeName(dtype));
+  }
+
+  template <typename Access>
+  absl::Status CheckAccess(const Access& node) const {
+    if (node.width < 1 || node.width > kMaxCount || (node.width & (node.width - 1)) != 0) {
+      return Error("width ", node.width, " is no power of two");
+    }
+    const bool global = node.space == Space::Global;
+    const size_t arrays = global ? kernel_.buffers.size() : kernel_.shared.size();
+    if (node.array < 0 || static_cast<size_t>(node.array) >= arrays) {
+      return Error(global ? "no buffer " : "no shared array ", node.array);
+    }
+    SEAM_RETURN_IF_ERROR(CheckSlot(node.fragment, node.slot, node.width));
+    SEAM_RETURN_IF_ERROR(Check("index", node.index));
+    SEAM_RETURN_IF_ERROR(Check("predicate", node.predicate));
+    const DType dtype =
+        global ? kernel_.buffers[node.array].dtype : kernel_.shared[node.array].dtype;
+    SEAM_RETURN_IF_ERROR(CheckResult(node.fragment, node.slot, dtype));
+    if constexpr (requires { node.aligned; }) {
+      const int bytes = node.width * DTypeBytes(dtype);
+      if (!node.aligned && (!global || bytes < 4 || bytes > 16)) {
+        return Error("an unaligned access of ", bytes, " bytes");
+      }
+    }
+    const int access_bytes = std::min(16, node.width * DTypeBytes(dtype));
+    if (global && node.width > 1 && kernel_.buffers[node.array].alignment_bytes < access_bytes) {
+      return Error("a vector of ", access_bytes, " bytes in buffer ",
+                   kernel_.buffers[node.array].name, ", which is aligned to ",
+                   kernel_.buffers[node.array].alignment_bytes);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Visit(const For& node, const Flow&) {
+    SEAM_RETURN_IF_ERROR(Check("extent", node.extent));
+    if (node.unrolled && !node.extent.is_constant()) {
+      return Error("an unrolled loop needs a constant extent");
+    }
+    SEAM_RETURN_IF_ERROR(Bind(node.symbol, node.unrolled ? Binding::UnrolledLoop : Binding::Loop));
+    const SymRange range = RangeOf(node.symbol);
+    if (RangeOf(node.extent).hi > 0 &&
+        (range.lo > 0 || (node.extent.is_constant() && range.hi < *node.extent.maybe_int() - 1))) {
+      return Error("the loop leaves the declared range ", range.lo, "..", range.hi,
+                   " of its symbol");
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Visit(const If& node, const Flow&) const {
+    return Check("condition", node.condition);
+  }
+  absl::Status Visit(const Load& node, const Flow&) const { return CheckAccess(node); }
+  absl::Status Visit(const Store& node, const Flow&) const {
+    SEAM_RETURN_IF_ERROR(CheckAccess(node));
+    if (node.space == Space::Global && !kernel_.buffers[node.array].written) {
+      return Error("buffer ", kernel_.buffers[node.array].name, " is not marked as written");
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Visit(const Map& node, const Flow&) const {
+    std::vector<DType> operands;
+    for (const Operand& operand : node.arguments) {
+      SEAM_ASSIGN_OR_RETURN(const DType dtype, TypeOf(operand));
+      operands.push_back(dtype);
+    }
+    if (ClassOf(node.op) == OpClass::Cast) {
+      if (operands.size() != 1) return Error("a cast takes one operand, not ", operands.size());
+      return CheckSlot(node.fragment, node.slot);
+    }
+    if (ClassOf(node.op) != OpClass::Elementwise) {
+      return Error(OpName(node.op), " is no elementwise operation");
+    }
+    SEAM_ASSIGN_OR_RETURN(const DType result, InferDType(node.op, operands));
+    return CheckResult(node.fragment, node.slot, result);
+  }
+  absl::Status Visit(const IndexValue& node, const Flow&) const {
+    SEAM_RETURN_IF_ERROR(Check("value", node.value));
+    return CheckSlot(node.fragment, node.slot);
+  }
+  absl::Status Visit(const LetSymbol& node, const Flow&) {
+    SEAM_ASSIGN_OR_RETURN(const DType dtype, TypeOf(node.value));
+    if (!IsInteger(dtype)) return Error("the value is ", DTypeName(dtype), ", expected an integer");
+    return Bind(node.symbol, Binding::Let);
+  }
+  absl::Status Visit(const Random& node, const Flow&) const {
+    if (ClassOf(node.op) != OpClass::Random)
+      return Error(OpName(node.op), " gives no random numbers");
+    for (const Operand* operand : {&node.seed, &node.offset}) {
+      SEAM_ASSIGN_OR_RETURN(const DType dtype, TypeOf(*operand));
+      if (dtype != DType::I64) return Error("seed and offset are i64, not ", DTypeName(dtype));
+    }
+    SEAM_RETURN_IF_ERROR(Check("element", node.index));
+    SEAM_RETURN_IF_ERROR(CheckSlot(node.fragment, node.slot));
+    if (!IsFloat(kernel_.fragments[node.fragment].dtype)) return Error("the result is a float");
+    return absl::OkStatus();
+  }
+  absl::Status Visit(const ShuffleXor& node, const Flow& flow) const {
+    SEAM_ASSIGN_OR_RETURN(const DType dtype, TypeOf(node.source));
+    SEAM_RETURN_IF_ERROR(CheckResult(node.fragment, node.slot, dtype));
+    if (node.mask < 1 || node.mask >= kWarp) return Error("mask ", node.mask, " is not in 1..31");
+    if (flow.splits_warp == SymInt(0)) return absl::OkStatus();
+    return Error("a shuffle below ", flow.splits_warp.ToString(), ", which differs inside a warp");
+  }
+  absl::Status Visit(const CtaSync&, const Flow& flow) const {
+    if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
+    return Error("a barrier below ", flow.splits_cta.ToString(), ", which differs between threads");
+  }
+  absl::Status Visit(const Comment&, const Flow&) const { return absl::OkStatus(); }
+
+  const Kernel& kernel_;
+  absl::flat_hash_map<const SymNode*, Binding> scope_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+absl::Status VerifyKernel(const Kernel& kernel) { return Verifier(kernel).Run(); }
+
+}  // namespace seam::kernel

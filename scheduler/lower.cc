@@ -1,0 +1,259 @@
+#include "scheduler/lower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "scheduler/choose.h"
+#include "scheduler/kernel/access.h"
+#include "scheduler/kernel/expand.h"
+
+namespace seam {
+namespace {
+
+using kernel::Axis;
+using kernel::Mode;
+using kernel::Place;
+
+// Puts what the facts pin into expressions of the group.
+SymImporter Pinned(const Fusion& group, const Schedule& schedule) {
+  SymImporter pinned(group.shared_env().get());
+  for (const SymNode* s : group.env().symbols()) {
+    SymInt value = SymInt::FromNode(s);
+    for (const SymbolFact& f : schedule.facts) {
+      if (f.symbol == s->name && f.value >= 0) value = f.value;
+    }
+    pinned.Map(s, value);
+  }
+  return pinned;
+}
+
+std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
+                            SymImporter& pinned) {
+  std::vector<Guard> guards;
+  auto require = [&](SymInt condition, std::string reason) {
+    if (Decide(condition) != true) guards.push_back({condition, std::move(reason)});
+  };
+  for (const SymbolFact& f : schedule.facts) {
+    const SymInt symbol = *group.env().Find(f.symbol);
+    if (f.value >= 0) {
+      require(SymEq(symbol, f.value),
+              absl::StrCat("the kernel is specialised to ", f.symbol, " = ", f.value));
+    } else {
+      require(SymEq(Mod(symbol, f.multiple), 0),
+              absl::StrCat("vectors of ", f.multiple, " elements divide ", f.symbol));
+    }
+  }
+  if (schedule.persistent) {
+    for (const std::vector<AxisId>& columns : shape.held) {
+      const SymInt held = shape.Extent(columns) + (schedule.shift ? schedule.vector - 1 : 0);
+      require(SymLe(held, schedule.columns_per_step()),
+              absl::StrCat("a row of at most ", schedule.columns_per_step(),
+                           " elements is kept in registers"));
+    }
+  }
+  if (schedule.grid > 0 && !schedule.persistent) {
+    require(SymGe(shape.row_extent, (schedule.grid - 1) * schedule.rows_per_cta() + 1),
+            "every CTA has rows, and so writes the states that it leaves");
+  }
+  SymInt smallest = 1;
+  for (SymInt extent : shape.extents) {
+    const SymInt known = pinned.Import(extent);
+    if (!known.is_same(0)) smallest = Min(smallest, known);
+  }
+  require(SymGe(smallest, 1), "no other axis is empty");
+  if (schedule.index32)
+    require(SymLe(LargestReach(group), kIndex32Limit), "32-bit indices reach every element");
+  return guards;
+}
+
+// The distance of a row's first element from an aligned address, for the first load or store along
+// the columns.
+SymInt ShiftOf(const TracedKernel& traced, int vector) {
+  const kernel::TileKernel& tile = traced.tile;
+  for (const kernel::TileValue& v : tile.values) {
+    if (v.kind != kernel::TileKind::Load || !v.lets.empty()) continue;
+    for (const kernel::TileSpace& space : tile.spaces) {
+      if (!space.column.is_symbolic() || space.whole || !kernel::DependsOn(v.index, space.column))
+        continue;
+      const SymInt start = kernel::Substitute(v.index, space.column, 0);
+      if ((v.index - start).is_same(space.column)) return Mod(start, vector);
+    }
+  }
+  return 0;
+}
+
+std::string KernelName(const Fusion& group, const Schedule& schedule) {
+  std::string name;
+  for (char c : group.name())
+    name.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0])))
+    name.insert(0, "k_");
+  return absl::StrCat(name, "_", std::string(SchedulerName(schedule.kind)));
+}
+
+// One kernel of a plan: what it traces, and how its threads are laid out.
+struct Stage {
+  GroupShape shape;
+  Schedule schedule;
+  TraceOptions trace;
+  std::string suffix;  // Of the kernel's name.
+};
+
+// For merging the states that `places` places left: neighbouring results to the lanes of a warp,
+// or, where there is one result, a CTA for its states.
+Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape) {
+  Schedule s = schedule;
+  s.grid = 0;
+  s.persistent = s.early = s.shift = false;
+  s.vector = 1;
+  s.outer = shape.outer;
+  s.lanes_per_row = shape.rows.empty() ? 32 : 1;
+  s.warps_per_row = 8;
+  s.row_warps = 1;
+  s.registers = 4;
+  s.min_ctas_per_sm = 0;
+  return s;
+}
+
+std::vector<Stage> StagesOf(const Fusion& group, const GroupShape& shape,
+                            const Schedule& schedule) {
+  TraceOptions trace;
+  trace.facts = schedule.facts;
+  trace.chan_welford = schedule.chan_welford || schedule.split > 1;
+  trace.alignment_bytes = schedule.alignment_bytes;
+  trace.split = schedule.split;
+  std::vector<Stage> stages;
+  if (schedule.split > 1) {
+    for (trace.stage = 0; trace.stage <= shape.max_depth; ++trace.stage) {
+      stages.push_back(
+          {shape, schedule, trace, shape.max_depth > 0 ? absl::StrCat("_stage", trace.stage) : ""});
+    }
+    return stages;
+  }
+  trace.places = static_cast<int>(schedule.grid * schedule.rows_per_cta());
+  stages.push_back({shape, schedule, trace, ""});
+  trace.finish = true;
+  std::vector<AxisSet> kept;  // Of what is finished.
+  for (ValId v : group.outputs()) {
+    const AxisSet axes = shape.axes.axes(v);
+    if (!shape.finished[v.index()] || absl::c_linear_search(kept, axes)) continue;
+    kept.push_back(axes);
+    const GroupShape finished = FinishedShape(shape, axes);
+    stages.push_back({finished, FinishSchedule(schedule, finished), trace,
+                      absl::StrCat("_finish", kept.size() - 1)});
+  }
+  return stages;
+}
+
+// Room for partial states, in the order of PartialSlots.
+absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
+                           SymImporter& pinned, LaunchPlan* plan) {
+  if (schedule.split == 1 && !shape.crossed()) return absl::OkStatus();
+  if (shape.crosses_all_rows() ? schedule.grid == 0 : shape.crossed() && schedule.split > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "group ", std::string(group.name()),
+        ": reductions that cross rows need a grid of CTAs that take whole rows in turn"));
+  }
+  // Those of empty axes count as one.
+  const auto elements = [&](absl::Span<const AxisId> axes) {
+    SymInt n = 1;
+    for (AxisId a : axes) {
+      const SymInt extent = pinned.Import(shape.axes.extent(a));
+      if (!extent.is_same(0)) n *= extent;
+    }
+    return n;
+  };
+  for (const PartialSlot& slot : PartialSlots(group, shape)) {
+    const Crossing crossing = shape.crosses[slot.expr.index()];
+    const bool places = crossing == Crossing::kRows || crossing == Crossing::kAll;
+    const DType component = kernel::ComponentType(
+        group.op(slot.expr), AccumulatorType(group, slot.expr), slot.component);
+    plan->workspaces.push_back({component, places ? elements(shape.axes.kept(slot.expr)) *
+                                                        schedule.grid * schedule.rows_per_cta()
+                                                  : elements(shape.rows) * schedule.split});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKernel& traced) {
+  const Schedule& schedule = stage.schedule;
+  kernel::ExpandOptions expand;
+  expand.layout = LayoutOf(schedule);
+  expand.columns_per_step = schedule.columns_per_step();
+  expand.split = traced.splits_columns ? schedule.split : 1;
+  expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
+  expand.partials = traced.partials;
+  expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
+  expand.early = schedule.early;
+  expand.index32 = schedule.index32;
+  if (schedule.shift) expand.shift = ShiftOf(traced, schedule.vector);
+  // Those that a row holds whole are so by guards; others only if their extent is known.
+  const kernel::TileKernel& tile = traced.tile;
+  for (size_t i = 0; i < tile.spaces.size(); ++i) {
+    const SymInt extent = tile.spaces[i].extent + (schedule.shift ? schedule.vector - 1 : 0);
+    expand.persistent.push_back(
+        ProvablyLe(extent, schedule.columns_per_step()) ||
+        (schedule.persistent && absl::c_linear_search(traced.held_spaces, static_cast<int>(i))));
+  }
+  return kernel::ExpandTile(tile, expand);
+}
+
+}  // namespace
+
+kernel::Layout LayoutOf(const Schedule& s) {
+  const int64_t row_lanes = 32 / s.lanes_per_row;
+  std::vector<Mode> rows, columns;
+  int64_t stride = 1;
+  if (s.outer && s.vector > 1) rows.push_back({Axis::Row, Place::Vector, s.vector, 1});
+  if (s.outer) stride *= s.vector;
+  rows.push_back({Axis::Row, Place::Lane, row_lanes, stride});
+  rows.push_back({Axis::Row, Place::Warp, s.row_warps, stride * row_lanes});
+  rows.push_back({Axis::Row, Place::Grid, 0, s.rows_per_cta()});
+  stride = 1;
+  if (!s.outer && s.vector > 1) columns.push_back({Axis::Column, Place::Vector, s.vector, 1});
+  if (!s.outer) stride *= s.vector;
+  columns.push_back({Axis::Column, Place::Lane, s.lanes_per_row, stride});
+  columns.push_back({Axis::Column, Place::Warp, s.warps_per_row, stride *= s.lanes_per_row});
+  columns.push_back({Axis::Column, Place::Register, s.registers, stride *= s.warps_per_row});
+  columns.push_back({Axis::Column, Place::Step, 0, stride *= s.registers});
+  // What is contiguous in memory takes the lowest bits of the lane number.
+  kernel::Layout layout;
+  layout.modes = s.outer ? rows : columns;
+  const std::vector<Mode>& slow = s.outer ? columns : rows;
+  layout.modes.insert(layout.modes.end(), slow.begin(), slow.end());
+  return layout;
+}
+
+absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) {
+  SEAM_RETURN_IF_ERROR(CheckSchedule(schedule));
+  for (const SymbolFact& f : schedule.facts) {
+    if (!group.env().Find(f.symbol)) {
+      return absl::InvalidArgumentError(absl::StrCat("group ", std::string(group.name()),
+                                                     ": a fact about ", f.symbol,
+                                                     ", which is no symbol of it"));
+    }
+  }
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(group));
+  LaunchPlan plan;
+  plan.schedule = schedule;
+  SymImporter pinned = Pinned(group, schedule);
+  plan.guards = GuardsOf(group, shape, schedule, pinned);
+  SEAM_RETURN_IF_ERROR(AddWorkspaces(group, shape, schedule, pinned, &plan));
+  for (const Stage& stage : StagesOf(group, shape, schedule)) {
+    SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(group, stage.shape, stage.trace));
+    if (traced.tile.stores.empty() && traced.partials.empty()) continue;
+    kernel::TileKernel& tile = traced.tile;
+    tile.name = KernelName(group, schedule) + stage.suffix;
+    tile.summary = schedule.ToString();
+    SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel, ExpandStage(stage, traced));
+    plan.launches.push_back(
+        {std::move(kernel), std::move(traced.sources), std::move(traced.arguments)});
+  }
+  return plan;
+}
+
+}  // namespace seam

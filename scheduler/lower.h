@@ -1,0 +1,18 @@
+// Lower: from a group and a Schedule to kernels, the same way for every scheduler that runs over
+// rows and columns: trace to the tile level, lay rows and columns over the machine, expand to the
+// thread level.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "scheduler/group_shape.h"
+#include "scheduler/launch_plan.h"
+#include "scheduler/trace.h"
+
+namespace seam {
+
+absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
+
+// The modes of rows and columns that a schedule stands for.
+kernel::Layout LayoutOf(const Schedule& schedule);
+
+}  // namespace seam

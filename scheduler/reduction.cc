@@ -1,0 +1,261 @@
+// Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
+// normalizations above all. Rows are what the reductions keep, columns what they fold. One
+// mechanism, four arrangements:
+//   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
+//   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
+//   split    few rows and long ones: several CTAs a row, finishing in a second kernel;
+//   crossed  some reductions go across all rows: CTAs take rows in turn and keep the states of
+//            their columns, and a second kernel finishes.
+// A row that fits is kept in registers between the passes, so that memory is read once; a longer
+// one is read again.
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+#include "scheduler/choose.h"
+#include "scheduler/kernel/tile.h"
+#include "scheduler/schedulers.h"
+
+namespace seam::reduction {
+namespace {
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int PowerOfTwoAtLeast(int64_t n, int cap) {
+  int p = 1;
+  while (p < n && p < cap) p *= 2;
+  return p;
+}
+
+// How many vectors a thread holds while a row takes at least and at most so many threads, in order
+// of preference. 16-bit data want four, which is 64 bytes in flight, and no more lanes than that
+// leaves; wider data few and narrow while that keeps memory busy, more for longer rows, one CTA an
+// SM only for rows that need it. Source: schedules timed side by side on an H200,
+// docs/schedulers.md.
+struct Share {
+  int registers, least, most;
+};
+constexpr Share kNarrow[] = {
+    {4, 8, 1024}, {2, 1, 128}, {8, 1, 1024}, {2, 1, 512}};  // 16-bit data and narrower.
+constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, {8, 1, 1024}};
+
+// Shares a row of `vectors` vectors among lanes and warps: a power of two below a warp, whole warps
+// above. A share that would idle more than a quarter of the row's threads is taken only if there is
+// none better. False if no CTA holds the row.
+bool ShareRow(int64_t vectors, absl::Span<const Share> shares, Schedule& s) {
+  for (bool wasteful : {false, true}) {
+    for (const Share& share : shares) {
+      int64_t threads = CeilDivide(vectors, share.registers);
+      threads = threads < 32 ? PowerOfTwoAtLeast(threads, 32) : CeilDivide(threads, 32) * 32;
+      if (threads < share.least || threads > share.most) continue;
+      if (!wasteful && threads * share.registers * 4 > vectors * 5) continue;
+      s.registers = share.registers;
+      s.lanes_per_row = static_cast<int>(std::min<int64_t>(threads, 32));
+      s.warps_per_row = static_cast<int>(CeilDivide(threads, 32));
+      return true;
+    }
+  }
+  return false;
+}
+
+void ChooseInner(const SizedGroup& sized, Schedule& s) {
+  const int64_t vectors =
+      std::max<int64_t>(1, CeilDivide(sized.columns + (s.shift ? s.vector - 1 : 0), s.vector));
+  s.persistent =
+      sized.widest_bytes < 4 ? ShareRow(vectors, kNarrow, s) : ShareRow(vectors, kWide, s);
+  if (!s.persistent) {
+    s.lanes_per_row = 32;
+    s.warps_per_row = 16;
+    s.registers = 2;
+  }
+  // CTAs of at least 128 threads, several short rows in each.
+  const int threads = s.lanes_per_row * s.warps_per_row;
+  s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
+  // Half of an SM's threads hide the latency of memory; more registers than that leaves room for do
+  // not pay. Shifted rows are bound by arithmetic and want more threads where registers allow, and
+  // large CTAs another one to go on while they wait at a barrier.
+  const int held_words = s.registers * s.vector * sized.widest_bytes * sized.large_inputs / 4;
+  const int least = s.threads() <= 768 ? 2 : 1;
+  s.min_ctas_per_sm =
+      std::max(least, s.shift && held_words <= 16 ? 1536 / s.threads()
+                                                  : (1024 + s.threads() / 2) / s.threads());
+}
+
+void ChooseOuter(const SizedGroup& sized, Schedule& s) {
+  const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, s.vector), 32);
+  s.lanes_per_row = 32 / row_lanes;
+  s.warps_per_row =
+      static_cast<int>(std::clamp<int64_t>(CeilDivide(sized.columns, s.lanes_per_row), 1, 8));
+  const int64_t per_register = int64_t{s.lanes_per_row} * s.warps_per_row;
+  const int most = std::max(1, 32 / s.vector);
+  const int64_t needed = std::max<int64_t>(1, CeilDivide(sized.columns, per_register));
+  s.persistent = needed <= most;
+  s.registers = s.persistent ? static_cast<int>(needed) : std::min(4, most);
+}
+
+// Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
+// once, and a thread keeps the states of its columns, so few of them.
+void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
+  const Fusion& group = *sized.group;
+  // Lanes to what is contiguous all the same, vectors only to columns.
+  const bool rows_are_neighbours = s.outer;
+  s.outer = false;
+  if (rows_are_neighbours) s.vector = 1;
+  // Narrow data are cut out of words where rows start anywhere.
+  const int unaligned = 16 / sized.widest_bytes;
+  if (s.vector == 1 && !rows_are_neighbours && sized.widest_bytes < 4 &&
+      sized.columns >= 16 * unaligned && s.alignment_bytes >= 16) {
+    s.vector = unaligned;
+  }
+  int states = 0;  // A column's.
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (sized.shape.crosses[i] == Crossing::kRows) states += kernel::NumComponents(group.op(e));
+  }
+  if (rows_are_neighbours) {
+    const int row_lanes = PowerOfTwoAtLeast(sized.rows, 32);
+    s.lanes_per_row = 32 / row_lanes;
+    s.registers = 16;
+    s.warps_per_row = static_cast<int>(
+        std::clamp<int64_t>(CeilDivide(sized.columns, s.lanes_per_row * s.registers), 1, 32));
+    s.row_warps = std::max(1, 4 / s.warps_per_row);
+    s.persistent = s.columns_per_step() >= sized.columns;
+  } else if (states == 0) {
+    ChooseInner(sized, s);
+  } else {
+    const int64_t vectors = std::max<int64_t>(1, CeilDivide(sized.columns, s.vector));
+    const int elements = states <= 2 ? 16 : 8;
+    const int some = std::max(1, elements / s.vector);
+    const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
+    s.persistent = ShareRow(vectors, shares, s);
+    const int threads = s.lanes_per_row * s.warps_per_row;
+    s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
+    const int held = s.registers * s.vector;
+    const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
+    s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
+  }
+  int64_t most = int64_t{sized.context.device.sms} * std::max(1, s.min_ctas_per_sm);
+  if (states > 0 && !s.persistent) {
+    // States in memory: a warp takes them up and puts them back. No more of them than stay in the
+    // L2 cache, if that leaves work for every SM.
+    s.lanes_per_row = 32;
+    s.warps_per_row = 16;
+    s.row_warps = s.min_ctas_per_sm = 1;
+    s.registers = std::max(1, 8 / s.vector);
+    const int64_t place_bytes = std::max<int64_t>(sized.columns, 1) * states * 4;
+    most = std::clamp(sized.context.device.l2_bytes / place_bytes, int64_t{1}, most);
+  }
+  const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
+  s.grid = static_cast<int>(std::min<int64_t>({sets, most, 65535}));
+}
+
+// What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; null where the
+// reductions that do not keep them do not cross them. Which of several free ones keep the rows does
+// not matter here.
+const AxisSet* RowsOf(const GroupSummary& summary) {
+  if (summary.kept.size() == 1) return &summary.kept.front();
+  const auto crosses = [&](const AxisSet& kept, const AxisSet& rows) {
+    return IsSubset(kept, rows) || (Intersection(kept, rows).empty() &&
+                                    absl::c_any_of(summary.spaces, [&](const AxisSet& s) {
+                                      return kept == Difference(s, rows);
+                                    }));
+  };
+  for (const AxisSet& rows : summary.kept) {
+    const bool held = absl::c_all_of(summary.held, [&](const AxisSet& h) { return h == rows; });
+    if (!rows.empty() && held &&
+        absl::c_all_of(summary.kept, [&](const AxisSet& k) { return crosses(k, rows); })) {
+      return &rows;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
+  const SchedulerKind me = SchedulerKind::kReduction;
+  if (summary.num_reductions == 0) {
+    return Decision::Refuse(me, ReasonCode::kUnsupported, {}, "there is no reduction");
+  }
+  const AxisSet* rows = RowsOf(summary);
+  if (rows == nullptr && summary.GridAxes().empty()) {
+    return Decision::Refuse(me, ReasonCode::kGridBarrier, summary.reductions,
+                            "one reduction needs all rows of another before it can go on, and no "
+                            "axis is common to both");
+  }
+  if (rows == nullptr) {
+    return Decision::Refuse(
+        me, ReasonCode::kUnsupported, summary.reductions,
+        "the reductions keep different axes, and not so that some keep the rows and the others "
+        "cross them; other patterns in one kernel are not lowered yet");
+  }
+  const AxisSet& kept = *rows;
+  for (const AxisSet& held : summary.held) {
+    if (!IsSubset(kept, held)) {
+      return Decision::Refuse(
+          me, ReasonCode::kGridBarrier, summary.reductions,
+          "a reduced value is read at other rows than the one that computes it");
+    }
+  }
+  for (const AxisSet& space : summary.spaces) {
+    if (!IsSubset(kept, space)) {
+      return Decision::Refuse(me, ReasonCode::kNoCommonAxis, summary.reductions,
+                              "an expression does not run over the axes that the reductions keep");
+    }
+  }
+  // One row in all: what follows the reduction over the whole row would wait for all CTAs.
+  if (kept.empty() && !summary.held.empty() && summary.num_exprs > 1) {
+    int64_t elements = 1;
+    for (const AxisSet& space : summary.spaces) {
+      SymInt n = 1;
+      for (AxisId a : space) n *= axes.extent(a);
+      elements = std::max(elements, RangeOf(n).hi);
+    }
+    if (elements > kOneCtaElements) {
+      return Decision::Refuse(me, ReasonCode::kGridBarrier, summary.reductions,
+                              "every element depends on a reduction over all of them");
+    }
+  }
+  (void)fusion;
+  return Decision::Accept(me);
+}
+
+absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  s.outer = sized.shape.outer;
+  const int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
+  SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+  if (sized.shape.crosses_all_rows()) {
+    ChooseCrossed(sized, s);
+    s.chan_welford = !s.persistent;
+    return s;
+  }
+  if (s.vector == 1 && !s.outer && sized.columns >= 1024) {
+    s.shift = true;
+    SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+  }
+  if (s.outer) {
+    ChooseOuter(sized, s);
+  } else {
+    ChooseInner(sized, s);
+  }
+  // Too few rows for the machine: CTAs share them.
+  const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
+  const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
+  if (!s.persistent && !sized.shape.crossed() && ctas * 2 <= context.device.sms && steps >= 4) {
+    s.split =
+        static_cast<int>(std::min(CeilDivide(2 * context.device.sms, ctas), CeilDivide(steps, 2)));
+    s.shift = false;
+  }
+  s.chan_welford = !s.persistent;
+  if (s.split > 1 && sized.shape.outer == false && s.vector > 1) {
+    // Without the shift, rows that do not start aligned are read element by element.
+    SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector, s));
+  }
+  return s;
+}
+
+}  // namespace seam::reduction

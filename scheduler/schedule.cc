@@ -1,0 +1,72 @@
+#include "scheduler/schedule.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace seam {
+
+std::string Schedule::ToString() const {
+  std::string text(SchedulerName(kind));
+  if (kind == SchedulerKind::kPointwise || kind == SchedulerKind::kReduction) {
+    absl::StrAppend(&text, outer ? " outer" : " inner", ", ", threads(), " threads, vector ",
+                    vector);
+    if (kind == SchedulerKind::kReduction || warps_per_row * lanes_per_row > 1 || split > 1) {
+      absl::StrAppend(&text, ", ", lanes_per_row * warps_per_row, " threads a row x ", registers,
+                      " vectors, ", rows_per_cta(), " rows a CTA, ",
+                      persistent ? "row kept in registers" : "row read again in every pass");
+      if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
+      if (grid > 0) absl::StrAppend(&text, ", rows taken in turn by ", grid, " CTAs");
+      if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
+      if (early) absl::StrAppend(&text, ", weights loaded early");
+      if (chan_welford) absl::StrAppend(&text, ", statistics in one pass");
+    }
+    if (min_ctas_per_sm > 0) absl::StrAppend(&text, ", at least ", min_ctas_per_sm, " CTAs an SM");
+    absl::StrAppend(&text, ", ", index32 ? 32 : 64, "-bit indices, bases aligned to ",
+                    alignment_bytes, " bytes");
+  }
+  for (const SymbolFact& f : facts) {
+    if (f.value >= 0) {
+      absl::StrAppend(&text, ", ", f.symbol, " = ", f.value);
+    } else {
+      absl::StrAppend(&text, ", ", f.multiple, " divides ", f.symbol);
+    }
+  }
+  return text;
+}
+
+absl::Status CheckSchedule(const Schedule& s) {
+  auto within = [](int value, int lo, int hi) { return lo <= value && value <= hi; };
+  auto power_of_two = [](int value) { return value > 0 && (value & (value - 1)) == 0; };
+  const char* broken = nullptr;
+  if (s.kind != SchedulerKind::kPointwise && s.kind != SchedulerKind::kReduction) {
+    broken = "kind is neither pointwise nor reduction";
+  } else if (!power_of_two(s.vector) || s.vector > 16) {
+    broken = "vector is no power of two up to 16";
+  } else if (!power_of_two(s.lanes_per_row) || s.lanes_per_row > 32) {
+    broken = "lanes_per_row is no power of two up to 32";
+  } else if (!within(s.warps_per_row, 1, 32) || !within(s.row_warps, 1, 32 / s.warps_per_row)) {
+    broken = "warps_per_row * row_warps is not within 1 to 32";
+  } else if (!within(s.registers, 1, 256)) {
+    broken = "registers is not within 1 to 256";
+  } else if (!within(s.split, 1, 65535)) {
+    broken = "split is not within 1 to 65535";
+  } else if (s.persistent && s.split > 1) {
+    broken = "a row that CTAs share is not kept in registers";
+  } else if (s.shift && s.outer) {
+    broken = "only rows with neighbours along the columns are shifted";
+  } else if (!within(s.grid, 0, 65535)) {
+    broken = "grid is not within 0 to 65535";
+  } else if (s.grid > 0 && (s.split > 1 || s.shift || s.outer)) {
+    broken = "rows taken in turn are neither shared nor shifted nor outer";
+  } else if (!power_of_two(s.alignment_bytes)) {
+    broken = "alignment_bytes is no power of two";
+  } else if (s.min_ctas_per_sm < 0) {
+    broken = "min_ctas_per_sm is negative";
+  }
+  for (const SymbolFact& f : s.facts) {
+    if (f.multiple < 1) broken = "a fact's multiple is below 1";
+  }
+  if (broken == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("schedule: ", broken));
+}
+
+}  // namespace seam

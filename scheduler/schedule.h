@@ -1,0 +1,79 @@
+// Schedule: how a group becomes kernels, as plain data that prints. The same group, sizes and
+// device give the same Schedule, and the same group and Schedule give the same bytes of kernel
+// text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "segmenter/guard.h"
+
+namespace seam {
+
+// What the schedule assumes of one symbol beyond its range; a guard of the plan. `multiple` > 1:
+// the symbol is a multiple of it. `value` >= 0: the symbol has that value, and kernel text holds
+// the constant.
+struct SymbolFact {
+  std::string symbol;
+  int64_t multiple = 1;
+  int64_t value = -1;
+  friend bool operator==(const SymbolFact&, const SymbolFact&) = default;
+};
+
+struct Schedule {
+  SchedulerKind kind = SchedulerKind::kNone;
+
+  // A kernel runs over rows (the axes that every reduction keeps) and columns (the rest). A
+  // pointwise kernel has rows only.
+  int vector =
+      1;  // Elements a thread reads or writes at once, along columns or, if `outer`, along rows.
+  bool outer =
+      false;  // Rows are contiguous in memory, columns strided: vectors and lanes lie along rows.
+  int lanes_per_row = 1;    // Lanes of a warp that share a row: a power of two up to 32.
+  int warps_per_row = 1;    // Warps that share a row, exchanging through shared memory.
+  int row_warps = 1;        // Warps side by side on different rows.
+  int registers = 1;        // Vectors that a thread holds at once along the columns.
+  bool persistent = false;  // A row stays in registers between passes; else it is read again.
+  int split = 1;            // CTAs that share a row, finishing in a second kernel.
+  int grid = 0;  // CTAs that take rows in turn, so that what reduces over rows ends in a second
+                 // kernel; 0: a CTA for each set of rows.
+  bool shift =
+      false;  // Rows start where memory is aligned; only a row's first and last vectors are masked.
+  bool early = false;  // What all rows read alike, weights above all, is loaded before the
+                       // first reduction, not after.
+  bool chan_welford =
+      false;  // Statistics in one pass by merging; else mean first, then squared deviations.
+  int alignment_bytes = 16;  // Required of every base address.
+  bool index32 = false;      // 32-bit index arithmetic, guarded.
+  int min_ctas_per_sm = 0;
+  std::vector<SymbolFact> facts;
+
+  int threads() const { return 32 * warps_per_row * row_warps; }
+  // Rows of one CTA.
+  int64_t rows_per_cta() const {
+    return int64_t{32} / lanes_per_row * row_warps * (outer ? vector : 1);
+  }
+  // Columns that a CTA covers at once.
+  int64_t columns_per_step() const {
+    return int64_t{lanes_per_row} * warps_per_row * registers * (outer ? 1 : vector);
+  }
+  friend bool operator==(const Schedule&, const Schedule&) = default;
+  std::string ToString() const;  // One line: "reduction inner 128x4x8 persistent ..."
+};
+
+// What makes the numbers of a pointwise or reduction schedule one that Lower can follow, whatever
+// the group:
+//  - vector is a power of two up to 16, lanes_per_row one up to 32, alignment_bytes any;
+//  - warps_per_row * row_warps is 1 to 32, a CTA's warps; registers is 1 to 256, split 1 to 65535;
+//  - a row kept in registers has a CTA to itself (persistent: split 1), and only rows with
+//    neighbours along the columns shift (shift: not outer);
+//  - grid is 0 to 65535, and CTAs that take rows in turn neither share nor shift them nor have
+//    vectors across them (grid: split 1, no shift, not outer);
+//  - a fact's multiple is at least 1.
+// That a persistent row fits, that facts hold, and that indices stay within 32 bits are guards of
+// the plan. Error: kInvalidArgument naming the field.
+absl::Status CheckSchedule(const Schedule& schedule);
+
+}  // namespace seam

@@ -1,0 +1,73 @@
+#include "scheduler/scheduler.h"
+
+#include "ir/status.h"
+#include "scheduler/lower.h"
+#include "scheduler/schedulers.h"
+
+namespace seam {
+namespace {
+
+// What no kernel is given: a group of more expressions takes the compiler longer than a second
+// launch costs.
+constexpr int kMaxExprsPerGroup = 1000;
+// A value computed more often than this costs more than writing it down.
+constexpr int kMaxRecompute = 8;
+
+constexpr Scheduler kSchedulers[] = {
+    {SchedulerKind::kAlias, "views of inputs; nothing is launched", alias::CanSchedule,
+     alias::Choose, alias::Lower},
+    {SchedulerKind::kPointwise, "elementwise operations, views, lookups, random numbers",
+     pointwise::CanSchedule, pointwise::Choose, Lower},
+    {SchedulerKind::kReduction, "reductions and normalizations, along rows and across them",
+     reduction::CanSchedule, reduction::Choose, Lower},
+    {SchedulerKind::kLibrary, "one library call", library::CanSchedule, library::Choose,
+     library::Lower},
+};
+
+}  // namespace
+
+absl::Span<const Scheduler> Schedulers() { return kSchedulers; }
+
+const Scheduler* FindScheduler(SchedulerKind kind) {
+  for (const Scheduler& s : kSchedulers) {
+    if (s.kind == kind) return &s;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<LaunchPlan> ScheduleGroup(const Fusion& group, SchedulerKind kind,
+                                         const ScheduleContext& context) {
+  const Scheduler* scheduler = FindScheduler(kind);
+  if (scheduler == nullptr) return absl::InvalidArgumentError("no such scheduler");
+  SEAM_ASSIGN_OR_RETURN(const Schedule schedule, scheduler->choose(group, context));
+  return scheduler->lower(group, schedule);
+}
+
+Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,
+                                const GroupSummary& summary) const {
+  const bool library_or_barrier = summary.library || summary.barrier;
+  if (library_or_barrier && summary.num_exprs > 1) {
+    return Decision::Refuse(summary.library ? SchedulerKind::kLibrary : SchedulerKind::kPointwise,
+                            summary.library ? ReasonCode::kLibrary : ReasonCode::kBarrier, {},
+                            summary.library ? "a library call shares its launch with nothing"
+                                            : "the graph asks for a border here");
+  }
+  if (summary.library) return library::CanSchedule(fusion, axes, summary);
+  if (summary.num_exprs > kMaxExprsPerGroup) {
+    return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kCapacity, {},
+                            "the kernel would hold more than 1000 expressions");
+  }
+  if (summary.recompute_factor > kMaxRecompute) {
+    return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kRecompute, {},
+                            "values would be computed more than eight times over");
+  }
+  if (!summary.connected) {
+    return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kUnconnected, {},
+                            "no data flow between them and no input in common");
+  }
+  if (Decision d = alias::CanSchedule(fusion, axes, summary); d.ok) return d;
+  return summary.num_reductions > 0 ? reduction::CanSchedule(fusion, axes, summary)
+                                    : pointwise::CanSchedule(fusion, axes, summary);
+}
+
+}  // namespace seam

@@ -1,0 +1,54 @@
+// The schedulers: a table in priority order, each a file, each the same few functions.
+//
+// A group goes through them in the order can_schedule (structure), choose (sizes, device), lower
+// (kernels). Thread-safety: pure functions.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/fusion.h"
+#include "scheduler/device.h"
+#include "scheduler/launch_plan.h"
+#include "scheduler/schedule.h"
+#include "segmenter/guard.h"
+
+namespace seam {
+
+// For which call a schedule is chosen.
+struct ScheduleContext {
+  std::vector<int64_t>
+      sizes;  // Values of the group Fusion's symbols, in the order of env().symbols().
+  int alignment_bytes =
+      16;  // Of every base address: a power of two; what is above 16 does not matter.
+  DeviceInfo device;
+};
+
+struct Scheduler {
+  SchedulerKind kind;
+  const char* doc;
+  // Whether a group with this summary can be one plan of this scheduler.
+  Decision (*can_schedule)(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
+  // The schedule for a group at these sizes.
+  absl::StatusOr<Schedule> (*choose)(const Fusion& group, const ScheduleContext& context);
+  // The kernels of a schedule; a pure function of its arguments.
+  absl::StatusOr<LaunchPlan> (*lower)(const Fusion& group, const Schedule& schedule);
+};
+
+// In priority order.
+absl::Span<const Scheduler> Schedulers();
+const Scheduler* FindScheduler(SchedulerKind kind);
+
+// Chooses and lowers in one step. `group` is an extracted group (segmenter/extract.h) that `kind`
+// accepted.
+absl::StatusOr<LaunchPlan> ScheduleGroup(const Fusion& group, SchedulerKind kind,
+                                         const ScheduleContext& context);
+
+// The guard that asks all schedulers in priority order and tells the refusal of the one that came
+// closest.
+class RealGuard : public SchedulabilityGuard {
+ public:
+  Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
+                       const GroupSummary& summary) const override;
+};
+
+}  // namespace seam

@@ -1,0 +1,62 @@
+// Trace: from a group to the tile level. Every result is followed back to the inputs at one point
+// (row, column); views on the way only change the index at which their operand is wanted, so no
+// view ever becomes code. A value wanted at two indices is two tile values.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "scheduler/group_shape.h"
+#include "scheduler/kernel/tile.h"
+#include "scheduler/launch_plan.h"
+
+namespace seam {
+
+// Axes are empty only where the facts say so. Rows of empty axes count as one, in which nothing
+// that has the axis is touched.
+struct TraceOptions {
+  std::vector<SymbolFact> facts;
+  bool chan_welford = false;  // A Welford is one reduction; else two, the mean first.
+  int alignment_bytes = 16;   // Of every base address.
+  // More than one CTA a row: stage k of the plan reads the partial states of all reductions above
+  // depth k, leaves those of depth k, and stores the outputs of depth k.
+  int split = 1;
+  int stage = 0;
+  // Reductions that cross the rows leave this many partial states; 0: there are none to leave. With
+  // `finish` the kernel merges those and stores what is finished and has the axes of the rows.
+  int places = 0;
+  bool finish = false;
+};
+
+struct TracedKernel {
+  kernel::TileKernel tile;
+  std::vector<BufferSource> sources;
+  std::vector<SymInt> arguments;
+  std::vector<std::vector<int>>
+      partials;  // Per tile reduction and component: the buffer that takes partial states.
+  std::vector<int> held_spaces;  // Those of GroupShape::held that the kernel has.
+  bool splits_columns = false;   // Some pass runs over columns that CTAs share.
+};
+
+// The type in which a reduction accumulates: the operand's own for extrema and statistics, wider
+// for sums and products.
+DType AccumulatorType(const Fusion& group, ExprId reduction);
+
+// A partial state in memory: which workspace belongs to reduction expression `expr` and component.
+struct PartialSlot {
+  ExprId expr;
+  int component = 0;
+};
+
+// The workspaces of a plan that leaves partial states, in the order of their indices in
+// LaunchPlan::workspaces: of the reductions that cross the rows or, if none does, of all.
+std::vector<PartialSlot> PartialSlots(const Fusion& group, const GroupShape& shape);
+
+// Errors: kUnimplemented for an operation that no kernel holds or a reduction read at another row
+// than its own; kResourceExhausted for more than kMaxTileValues values.
+absl::StatusOr<TracedKernel> Trace(const Fusion& group, const GroupShape& shape,
+                                   const TraceOptions& options);
+
+inline constexpr size_t kMaxTileValues = 20000;
+
+}  // namespace seam

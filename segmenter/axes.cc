@@ -1,0 +1,492 @@
+// Two passes: what every dimension consists of (segmenter/atoms.h), then which of these atoms are
+// one axis.
+#include "segmenter/axes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/container/flat_hash_set.h"
+#include "segmenter/atoms.h"
+
+namespace seam {
+
+bool IsSubset(const AxisSet& a, const AxisSet& b) {
+  return std::includes(b.begin(), b.end(), a.begin(), a.end());
+}
+AxisSet Union(const AxisSet& a, const AxisSet& b) {
+  AxisSet r;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(r));
+  return r;
+}
+AxisSet Intersection(const AxisSet& a, const AxisSet& b) {
+  AxisSet r;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(r));
+  return r;
+}
+AxisSet Difference(const AxisSet& a, const AxisSet& b) {
+  AxisSet r;
+  std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(r));
+  return r;
+}
+
+namespace {
+
+void SortUnique(AxisSet& s) {
+  std::sort(s.begin(), s.end());
+  s.erase(std::unique(s.begin(), s.end()), s.end());
+}
+
+// Operations that never share a kernel with others: nothing is the same axis before and after them.
+bool IsOpaque(OpClass c) {
+  return c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication ||
+         c == OpClass::Barrier;
+}
+
+bool IsReduction(OpClass c) { return c == OpClass::Reduction || c == OpClass::Welford; }
+
+bool Contains(const AxisVector& axes, int axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+// Where each dimension of an operand is found in the expression's first result.
+constexpr int kReduced = -1;  // Nowhere: the expression reduces over it.
+constexpr int kLost = -2;  // It is read under another map, or this function does not say (reshape).
+using DimMap = absl::InlinedVector<int, 8>;
+
+DimMap OperandMap(const Fusion& f, ExprId e, int i) {
+  const ValId v = f.operands(e)[i];
+  const Attributes& a = f.attributes(e);
+  const int rank = f.rank(v);
+  DimMap map(rank);
+  for (int d = 0; d < rank; ++d) map[d] = d;
+  const OpClass op_class = f.info(e).op_class;
+  if (IsReduction(op_class)) {
+    for (int d = 0, next = 0; d < rank; ++d) map[d] = Contains(a.axes, d) ? kReduced : next++;
+    return map;
+  }
+  switch (f.op(e)) {
+    case OpKind::Broadcast:
+      for (int d = 0, to = 0; d < rank; ++d, ++to) {
+        while (Contains(a.axes, to)) ++to;
+        map[d] = to;
+      }
+      break;
+    case OpKind::Squeeze:
+      for (int d = 0, next = 0; d < rank; ++d) map[d] = Contains(a.axes, d) ? kLost : next++;
+      break;
+    case OpKind::Permute:
+      for (int to = 0; to < rank; ++to) map[a.axes[to]] = to;
+      break;
+    case OpKind::Slice:
+      for (int d = 0; d < rank; ++d) {
+        if (!(a.start[d] == SymInt(0) && a.step[d] == SymInt(1) &&
+              ProvablyEqual(a.stop[d], f.domain(v)[d].extent))) {
+          map[d] = kLost;
+        }
+      }
+      break;
+    case OpKind::Pad:
+      for (int d = 0; d < rank; ++d) {
+        if (!(a.start[d] == SymInt(0) && a.stop[d] == SymInt(0))) map[d] = kLost;
+      }
+      break;
+    case OpKind::Flip:
+      for (int32_t axis : a.axes) map[axis] = kLost;
+      break;
+    case OpKind::Cat:
+      if (f.operands(e).size() > 1) map[a.axes[0]] = kLost;
+      break;
+    case OpKind::Gather:
+      if (i == 0) map[a.axes[0]] = kLost;
+      break;
+    case OpKind::IndexSelect:
+      if (i == 0) {
+        map[a.axes[0]] = kLost;
+      } else {
+        map[0] = a.axes[0];
+      }
+      break;
+    case OpKind::Reshape:
+      for (int d = 0; d < rank; ++d) map[d] = kLost;
+      break;
+    default:
+      break;
+  }
+  return map;
+}
+
+}  // namespace
+
+class AxisMapBuilder {
+ public:
+  explicit AxisMapBuilder(const Fusion& fusion) : f_(fusion) { map_.fusion_ = &fusion; }
+
+  AxisMap Build() {
+    PlacePositions();
+    JoinAtoms();
+    CutIntoAtoms();
+    CollectSpaces();
+    UniteComputed();
+    UniteSharedSources();
+    Number();
+    return std::move(map_);
+  }
+
+ private:
+  using Node = uint32_t;  // An atom at a position: an index into map_.flat_.
+  static constexpr uint32_t kNone = 0xffffffffu;
+
+  bool IsBroadcast(ValId v, int d) const { return f_.domain(v)[d].is_broadcast(); }
+  bool IsEmpty(ValId v) const {
+    const auto domain = f_.domain(v);
+    return std::any_of(domain.begin(), domain.end(),
+                       [](const IterDomain& axis) { return axis.extent == SymInt(0); });
+  }
+
+  // --- Positions ---
+
+  uint32_t NewPositions(ValId v) {
+    const uint32_t first = static_cast<uint32_t>(dims_.size());
+    for (int d = 0; d < f_.rank(v); ++d) {
+      dims_.push_back(IsBroadcast(v, d) ? kNone : atoms_.Add(f_.domain(v)[d].extent));
+    }
+    return first;
+  }
+
+  // Reads of sources first, then the results, in the order of the graph.
+  void PlacePositions() {
+    map_.val_position_.assign(f_.num_vals(), kNone);
+    map_.operand_begin_.reserve(f_.num_exprs() + 1);
+    source_.resize(f_.num_vals());
+    for (uint32_t v = 0; v < f_.num_vals(); ++v) source_[v] = AxisMap::IsSource(f_, ValId(v));
+    for (uint32_t i = 0; i < f_.num_exprs(); ++i) {
+      const ExprId e(i);
+      map_.operand_begin_.push_back(static_cast<uint32_t>(map_.operand_position_.size()));
+      for (ValId v : f_.operands(e)) {
+        uint32_t& of_val = map_.val_position_[v.index()];
+        const uint32_t position = source_[v.index()] ? NewPositions(v) : of_val;
+        map_.operand_position_.push_back(position);
+        if (of_val == kNone) of_val = position;  // A fusion input is known by its first read.
+      }
+      // All results of an expression have one shape and one set of axes.
+      const uint32_t first = NewPositions(f_.result(e));
+      for (int r = 0; r < f_.num_results(e); ++r)
+        map_.val_position_[f_.result(e, r).index()] = first;
+    }
+    map_.operand_begin_.push_back(static_cast<uint32_t>(map_.operand_position_.size()));
+    for (ValId v : f_.inputs()) {
+      uint32_t& of_val = map_.val_position_[v.index()];
+      if (of_val == kNone) of_val = NewPositions(v);
+    }
+  }
+
+  uint32_t OperandPosition(ExprId e, int i) const {
+    return map_.operand_position_[map_.operand_begin_[e.index()] + i];
+  }
+  uint32_t ResultPosition(ExprId e) const { return map_.val_position_[f_.result(e).index()]; }
+
+  // --- Pass 1: atoms ---
+
+  AtomForest::NodeList Dims(uint32_t position, ValId v) const {
+    AtomForest::NodeList nodes;
+    for (int d = 0; d < f_.rank(v); ++d) {
+      if (dims_[position + d] != kNone) nodes.push_back(dims_[position + d]);
+    }
+    return nodes;
+  }
+
+  // Failed joins are no matter here: the places keep different atoms, which pass 2 sees.
+  void JoinAtoms() {
+    ForEachOperand([this](ExprId e, int i) {
+      const ValId v = f_.operands(e)[i];
+      const uint32_t from = OperandPosition(e, i), to = ResultPosition(e);
+      if (f_.op(e) == OpKind::Reshape) {
+        // Products of 0 say nothing about their factors.
+        if (!IsEmpty(v)) atoms_.JoinProducts(Dims(from, v), Dims(to, f_.result(e)));
+        return;
+      }
+      const DimMap map = OperandMap(f_, e, i);
+      for (size_t d = 0; d < map.size(); ++d) {
+        if (map[d] < 0) continue;
+        const uint32_t a = dims_[from + d], b = dims_[to + map[d]];
+        if (a != kNone && b != kNone) atoms_.Join(a, b);
+      }
+    });
+    ForEachSharedRead([this](ExprId, int, uint32_t first, uint32_t position, int rank) {
+      for (int d = 0; d < rank; ++d) {
+        if (dims_[position + d] != kNone) atoms_.Join(dims_[first + d], dims_[position + d]);
+      }
+      return true;
+    });
+  }
+
+  void CutIntoAtoms() {
+    map_.position_begin_.reserve(dims_.size() + 1);
+    for (uint32_t node : dims_) {
+      map_.position_begin_.push_back(static_cast<uint32_t>(atom_class_.size()));
+      if (node == kNone) continue;
+      const auto atoms = atoms_.Atoms(node);
+      atom_class_.insert(atom_class_.end(), atoms.begin(), atoms.end());
+    }
+    map_.position_begin_.push_back(static_cast<uint32_t>(atom_class_.size()));
+    parent_.resize(atom_class_.size());
+    for (Node n = 0; n < parent_.size(); ++n) parent_[n] = n;
+  }
+
+  // Calls fn(e, i) for every operand of every expression that is not opaque, in the documented
+  // order.
+  template <typename Fn>
+  void ForEachOperand(Fn fn) {
+    std::vector<std::pair<ExprId, int>> views, after_cats;
+    for (uint32_t n = 0; n < f_.num_exprs(); ++n) {
+      const ExprId e(n);
+      const OpClass c = f_.info(e).op_class;
+      if (IsOpaque(c)) continue;
+      for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
+        const ExprId definition = f_.definition(f_.operands(e)[i]);
+        if (definition.valid() && f_.info(definition).op_class == OpClass::Concat) {
+          after_cats.emplace_back(e, i);
+        } else if (c == OpClass::View || c == OpClass::Indexing || c == OpClass::Concat) {
+          views.emplace_back(e, i);
+        } else {
+          fn(e, i);
+        }
+      }
+    }
+    for (const auto& [e, i] : views) fn(e, i);
+    for (const auto& [e, i] : after_cats) fn(e, i);
+  }
+
+  // Calls fn(e, i, earlier, position, rank) for reads of a source at `position`, where `earlier` is
+  // another read of it. Until fn returns true, for each of the first kMaxReadMaps reads that agreed
+  // with no earlier one.
+  template <typename Fn>
+  void ForEachSharedRead(Fn fn) {
+    constexpr size_t kMaxReadMaps = 4;
+    std::vector<absl::InlinedVector<uint32_t, 1>> maps(f_.num_vals());
+    for (uint32_t n = 0; n < f_.num_exprs(); ++n) {
+      const ExprId e(n);
+      if (IsOpaque(f_.info(e).op_class)) continue;
+      for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
+        const ValId v = f_.operands(e)[i];
+        if (!source_[v.index()] || f_.rank(v) == 0) continue;
+        auto& known = maps[v.index()];
+        const uint32_t position = OperandPosition(e, i);
+        bool agreed = false;
+        for (size_t k = 0; k < known.size() && !agreed; ++k) {
+          agreed = fn(e, i, known[k], position, f_.rank(v));
+        }
+        if (!agreed && known.size() < kMaxReadMaps) known.push_back(position);
+      }
+    }
+  }
+
+  // --- Pass 2: axes ---
+
+  Node Find(Node n) {
+    while (parent_[n] != n) n = parent_[n] = parent_[parent_[n]];
+    return n;
+  }
+
+  absl::InlinedVector<Node, 8> Nodes(uint32_t first_position, int count) const {
+    absl::InlinedVector<Node, 8> nodes;
+    for (Node n = map_.position_begin_[first_position];
+         n < map_.position_begin_[first_position + count]; ++n) {
+      nodes.push_back(n);
+    }
+    return nodes;
+  }
+
+  // The atoms of every expression's space, kept per class of atoms as a list of expressions;
+  // expressions whose space is one atom or none can have no conflict and stay out.
+  void CollectSpaces() {
+    members_.assign(parent_.size(), Members{});
+    for (uint32_t n = 0; n < f_.num_exprs(); ++n) {
+      const ExprId e(n);
+      auto space = Nodes(ResultPosition(e), f_.rank(f_.result(e)));
+      if (IsReduction(f_.info(e).op_class)) {
+        const DimMap map = OperandMap(f_, e, 0);
+        for (size_t d = 0; d < map.size(); ++d) {
+          if (map[d] != kReduced) continue;
+          const auto reduced = Nodes(OperandPosition(e, 0) + static_cast<uint32_t>(d), 1);
+          space.insert(space.end(), reduced.begin(), reduced.end());
+        }
+      }
+      if (space.size() < 2) continue;
+      for (Node node : space) {
+        const uint32_t entry = static_cast<uint32_t>(entries_.size());
+        entries_.push_back(Entry{n, members_[node].head});
+        Members& m = members_[node];
+        if (m.head == kNone) m.tail = entry;
+        m.head = entry;
+        ++m.count;
+        in_space_.insert(Key(node, n));
+      }
+    }
+  }
+
+  static uint64_t Key(Node node, uint32_t expr) { return uint64_t{node} << 32 | expr; }
+
+  // Makes two atoms one axis, unless some expression's space holds both.
+  bool Unite(Node a, Node b) {
+    a = Find(a);
+    b = Find(b);
+    if (a == b) return true;
+    if (members_[a].count < members_[b].count) std::swap(a, b);
+    for (uint32_t i = members_[b].head; i != kNone; i = entries_[i].next) {
+      if (in_space_.contains(Key(a, entries_[i].expr))) return false;
+    }
+    for (uint32_t i = members_[b].head; i != kNone; i = entries_[i].next) {
+      in_space_.erase(Key(b, entries_[i].expr));
+      in_space_.insert(Key(a, entries_[i].expr));
+    }
+    if (members_[b].head != kNone) {
+      entries_[members_[b].tail].next = members_[a].head;
+      if (members_[a].head == kNone) members_[a].tail = members_[b].tail;
+      members_[a].head = members_[b].head;
+      members_[a].count += members_[b].count;
+    }
+    parent_[b] = a;
+    return true;
+  }
+
+  // Unites what is equal at the two ends of `from` and `to` (lists of atoms of the same index
+  // space, outermost first) and reports each atom of `from` that finds no partner.
+  template <typename Lists, typename Lost>
+  void UniteLists(const Lists& from, const Lists& to, Lost lost) {
+    size_t begin = 0, a_end = from.size(), b_end = to.size();
+    const auto unite = [&](size_t i, size_t j) {
+      if (!Unite(from[i], to[j])) lost(from[i]);
+    };
+    while (begin < a_end && begin < b_end && atom_class_[from[begin]] == atom_class_[to[begin]]) {
+      unite(begin, begin);
+      ++begin;
+    }
+    while (begin < a_end && begin < b_end &&
+           atom_class_[from[a_end - 1]] == atom_class_[to[b_end - 1]]) {
+      unite(--a_end, --b_end);
+    }
+    for (size_t i = begin; i < a_end; ++i) lost(from[i]);
+  }
+
+  void UniteComputed() {
+    ForEachOperand([this](ExprId e, int i) {
+      const ValId v = f_.operands(e)[i];
+      const uint32_t from = OperandPosition(e, i), to = ResultPosition(e);
+      const uint32_t operand = map_.operand_begin_[e.index()] + i;
+      const auto lost = [&](Node n) {
+        if (!source_[v.index()]) exchanges_.emplace_back(operand, n);
+      };
+      if (f_.op(e) == OpKind::Reshape) {
+        UniteLists(Nodes(from, f_.rank(v)), Nodes(to, f_.rank(f_.result(e))), lost);
+        return;
+      }
+      const DimMap map = OperandMap(f_, e, i);
+      for (size_t d = 0; d < map.size(); ++d) {
+        const auto mine = Nodes(from + static_cast<uint32_t>(d), 1);
+        if (mine.empty() || map[d] == kReduced) continue;
+        if (map[d] == kLost) {
+          for (Node n : mine) lost(n);
+        } else {
+          UniteLists(mine, Nodes(to + static_cast<uint32_t>(map[d]), 1), lost);
+        }
+      }
+    });
+  }
+
+  // Dimensions read under another map have axes of their own and stay out.
+  void UniteSharedSources() {
+    ForEachSharedRead([this](ExprId e, int i, uint32_t earlier, uint32_t position, int rank) {
+      const DimMap map = OperandMap(f_, e, i);
+      bool all = true;
+      for (int d = 0; d < rank; ++d) {
+        if (map[d] == kLost && f_.op(e) != OpKind::Reshape) continue;
+        UniteLists(Nodes(position + d, 1), Nodes(earlier + d, 1), [&](Node) { all = false; });
+      }
+      return all;
+    });
+  }
+
+  void Number() {
+    std::vector<AxisId> axis_of(parent_.size());
+    map_.flat_.resize(parent_.size());
+    for (Node n = 0; n < parent_.size(); ++n) {
+      AxisId& axis = axis_of[Find(n)];
+      if (!axis.valid()) {
+        axis = AxisId(static_cast<uint32_t>(map_.extents_.size()));
+        map_.extents_.push_back(atoms_.extent(atom_class_[n]));
+      }
+      map_.flat_[n] = axis;
+    }
+    for (const auto& [operand, node] : exchanges_) {
+      map_.exchanged_[operand].push_back(map_.flat_[node]);
+    }
+    for (auto& [operand, set] : map_.exchanged_) SortUnique(set);
+  }
+
+  struct Members {  // Of a class: the expressions in whose spaces it is.
+    uint32_t head = kNone, tail = kNone, count = 0;
+  };
+  struct Entry {
+    uint32_t expr, next;
+  };
+
+  const Fusion& f_;
+  AxisMap map_;
+  AtomForest atoms_;
+  std::vector<bool> source_;    // Per value.
+  std::vector<uint32_t> dims_;  // Per position: its node in atoms_; none for a broadcast dimension.
+  std::vector<uint32_t> atom_class_;  // Per atom at a position: its class in atoms_.
+  std::vector<Node> parent_;
+  std::vector<Members> members_;
+  std::vector<Entry> entries_;
+  absl::flat_hash_set<uint64_t> in_space_;  // (class, expression) pairs of the lists.
+  std::vector<std::pair<uint32_t, Node>> exchanges_;
+};
+
+AxisMap AxisMap::Build(const Fusion& fusion) { return AxisMapBuilder(fusion).Build(); }
+
+bool AxisMap::IsSource(const Fusion& fusion, ValId v) {
+  const ExprId definition = fusion.definition(v);
+  return !definition.valid() || IsOpaque(fusion.info(definition).op_class);
+}
+
+uint32_t AxisMap::num_axes() const { return static_cast<uint32_t>(extents_.size()); }
+SymInt AxisMap::extent(AxisId axis) const { return extents_[axis.index()]; }
+
+absl::Span<const AxisId> AxisMap::atoms(ValId v, int dim) const {
+  return At(val_position_[v.index()] + static_cast<uint32_t>(dim));
+}
+
+AxisSet AxisMap::axes(ValId v) const {
+  AxisSet set;
+  for (int d = 0; d < fusion_->rank(v); ++d) {
+    const auto dim = atoms(v, d);
+    set.insert(set.end(), dim.begin(), dim.end());
+  }
+  SortUnique(set);
+  return set;
+}
+
+absl::Span<const AxisId> AxisMap::operand_atoms(ExprId e, int i, int dim) const {
+  return At(operand_position_[operand_begin_[e.index()] + i] + static_cast<uint32_t>(dim));
+}
+
+AxisSet AxisMap::space(ExprId e) const {
+  AxisSet set = axes(fusion_->result(e));
+  if (IsReduction(fusion_->info(e).op_class)) {
+    for (int32_t d : fusion_->attributes(e).axes) {
+      const auto dim = operand_atoms(e, 0, d);
+      set.insert(set.end(), dim.begin(), dim.end());
+    }
+    SortUnique(set);
+  }
+  return set;
+}
+
+AxisSet AxisMap::exchanged(ExprId e, int i) const {
+  const auto it = exchanged_.find(operand_begin_[e.index()] + static_cast<uint32_t>(i));
+  return it == exchanged_.end() ? AxisSet() : it->second;
+}
+
+}  // namespace seam

@@ -1,0 +1,365 @@
+#include "segmenter/cut_model.h"
+
+#include <algorithm>
+
+#include "segmenter/segment.h"
+#include "segmenter/traffic.h"
+
+namespace seam {
+namespace {
+
+UnitMask Bit(int i) { return UnitMask{1} << i; }
+UnitMask AllOnes(int n) { return n == 64 ? ~UnitMask{0} : Bit(n) - 1; }
+
+// Calls `f` with every index in the mask, ascending.
+template <typename F>
+void ForEach(UnitMask mask, F f) {
+  for (; mask != 0; mask &= mask - 1) f(__builtin_ctzll(mask));
+}
+
+}  // namespace
+
+CutModel::CutModel(const SegmentedFusion& s, const Units& units, const SizeHints& sizes,
+                   const SchedulabilityGuard& guard, absl::Span<const GroupId> groups,
+                   absl::Span<const GroupId> between)
+    : f_(s.fusion()), axes_(s.axes()), facts_(s.facts()), sizes_(sizes), guard_(guard) {
+  for (GroupId g : groups) {
+    UnitMask block = 0;
+    for (ExprId e : s.exprs(g)) {
+      if (!units.is_unit[e.index()]) continue;
+      block |= Bit(num_units_);
+      AddUnit(e, units);
+    }
+    groups_.push_back(block);
+  }
+  for (LocalExpr& e : exprs_) {
+    // A cheap expression without a unit of its own is written where it is at home; in another cut
+    // that may be another block, at the same price.
+    if (e.writer < 0 && std::find(groups.begin(), groups.end(), s.home(e.expr)) != groups.end()) {
+      e.writer = __builtin_ctzll(e.units);
+    }
+  }
+  AddReads(s);
+  AddDependences(s, between);
+  read_bytes_.assign(vals_.size(), 0);
+  neighbours_.assign(num_units_, 0);
+  for (const LocalVal& v : vals_) {
+    if (facts_.weightless[v.val.index()]) continue;
+    ForEach(v.read, [&](int u) { neighbours_[u] |= v.read | v.computed; });
+    ForEach(v.computed, [&](int u) { neighbours_[u] |= v.read; });
+  }
+}
+
+int CutModel::LocalIndex(ValId v) {
+  const auto [it, is_new] = val_index_.try_emplace(v, static_cast<int>(vals_.size()));
+  if (is_new) vals_.push_back({v, sizes_.Bytes(v), 0, 0, f_.is_output(v)});
+  return it->second;
+}
+
+void CutModel::AddUnit(ExprId unit, const Units& units) {
+  const int u = num_units_++;
+  expr_of_unit_.push_back(unit);
+  std::vector<int>& own = exprs_of_unit_.emplace_back();
+  const auto add = [&](ExprId e) {
+    const auto [it, is_new] = expr_index_.try_emplace(e, static_cast<int>(exprs_.size()));
+    if (is_new) exprs_.push_back({e, 0, -1, {}});
+    exprs_[it->second].units |= Bit(u);
+    own.push_back(it->second);
+    for (int r = 0; r < f_.num_results(e); ++r) {
+      vals_[LocalIndex(f_.result(e, r))].computed |= Bit(u);
+    }
+  };
+  for (ExprId e : units.producers[unit.index()]) add(e);
+  add(unit);
+  exprs_[own.back()].writer = u;
+}
+
+void CutModel::AddReads(const SegmentedFusion& s) {
+  for (LocalExpr& e : exprs_) {
+    for (int i = 0; i < static_cast<int>(f_.operands(e.expr).size()); ++i) {
+      const int v = LocalIndex(f_.operands(e.expr)[i]);
+      const int64_t bytes = ReadBytes(f_, sizes_, e.expr, i);
+      e.reads.push_back({v, bytes});
+      vals_[v].read |= e.units & ~vals_[v].computed;
+    }
+  }
+  absl::flat_hash_map<GroupId, bool> inside;
+  for (const LocalExpr& e : exprs_) {
+    if (e.writer >= 0) inside[s.home(e.expr)] = true;
+  }
+  for (LocalVal& v : vals_) {
+    const BufferId b = s.buffer_of(v.val);
+    if (!b.valid()) continue;
+    for (EdgeId e : s.readers(b)) v.leaves |= !inside.contains(s.edge(e).to);
+  }
+}
+
+void CutModel::AddDependences(const SegmentedFusion& s, absl::Span<const GroupId> between) {
+  num_nodes_ = num_units_ + static_cast<int>(between.size());
+  producers_.assign(num_nodes_, 0);
+  consumers_.assign(num_nodes_, 0);
+  const auto depend = [&](int from, int to) {
+    producers_[to] |= Bit(from);
+    consumers_[from] |= Bit(to);
+  };
+  // A value that several units compute is written by one of them; who reads it waits for that one.
+  std::vector<int> writer(vals_.size(), -1);
+  for (const LocalExpr& e : exprs_) {
+    for (int r = 0; r < f_.num_results(e.expr); ++r) {
+      writer[val_index_.at(f_.result(e.expr, r))] = e.writer;
+    }
+  }
+  for (size_t v = 0; v < vals_.size(); ++v) {
+    if (writer[v] < 0) continue;
+    ForEach(vals_[v].read, [&](int u) { depend(writer[v], u); });
+  }
+  for (size_t v = 0; v < vals_.size(); ++v) {
+    for (UnitMask group : groups_) {
+      const bool is_home = writer[v] >= 0 && (group & Bit(writer[v])) != 0;
+      has_borrowed_copies_ |=
+          (vals_[v].read & group) != 0 && (vals_[v].computed & group) != 0 && !is_home;
+    }
+  }
+  absl::flat_hash_map<GroupId, int> node_of;
+  for (size_t n = 0; n < between.size(); ++n)
+    node_of[between[n]] = num_units_ + static_cast<int>(n);
+  const auto unit_of = [&](ValId v) {
+    const auto it = val_index_.find(v);
+    return it == val_index_.end() ? -1 : writer[it->second];
+  };
+  for (const auto& [g, n] : node_of) {
+    for (EdgeId e : s.in_edges(g)) {
+      const SegmentedEdge& x = s.edge(e);
+      if (!x.from.valid() || x.kind != EdgeKind::kData) continue;
+      if (const auto other = node_of.find(x.from); other != node_of.end()) {
+        depend(other->second, n);
+      } else if (const int u = unit_of(x.val); u >= 0) {
+        depend(u, n);
+      }
+    }
+    for (EdgeId e : s.out_edges(g)) {
+      const auto v = val_index_.find(s.edge(e).val);
+      if (s.edge(e).kind != EdgeKind::kData || v == val_index_.end()) continue;
+      ForEach(vals_[v->second].read, [&, group = n](int u) { depend(group, u); });
+    }
+  }
+  // Order edges: between the units of the expressions, and with the groups between.
+  for (const OrderConstraint& c : s.order_constraints()) {
+    const auto nodes = [&](ExprId e) -> UnitMask {
+      if (const auto it = expr_index_.find(e); it != expr_index_.end())
+        return exprs_[it->second].units;
+      const auto it = node_of.find(s.home(e));
+      return it == node_of.end() ? 0 : Bit(it->second);
+    };
+    ForEach(nodes(c.before), [&](int a) {
+      ForEach(nodes(c.after), [&](int b) {
+        if (a != b) depend(a, b);
+      });
+    });
+  }
+}
+
+std::vector<ExprId> CutModel::Exprs(UnitMask block) const {
+  std::vector<ExprId> list;
+  ForEach(block, [&](int u) {
+    for (int e : exprs_of_unit_[u]) {
+      if ((exprs_[e].units & block & (Bit(u) - 1)) == 0) list.push_back(exprs_[e].expr);
+    }
+  });
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+const CutModel::Price& CutModel::PriceOf(UnitMask block) {
+  const auto [it, is_new] = prices_.try_emplace(block);
+  if (!is_new) return it->second;
+  Price& price = it->second;
+  const std::vector<ExprId> exprs = Exprs(block);
+  num_priced_exprs_ += static_cast<int64_t>(exprs.size());
+  const Decision decision = guard_.CanSchedule(f_, axes_, Summarize(f_, axes_, facts_, exprs));
+  price.legal = decision.ok;
+  price.scheduler = decision.scheduler;
+  if (!decision.ok) return price;
+  if (decision.scheduler == SchedulerKind::kAlias && IsFreeView(block)) return price;
+  price.bytes = kLaunchBytes;
+  std::vector<int> read;
+  ForEach(block, [&](int u) {
+    for (int i : exprs_of_unit_[u]) {
+      const LocalExpr& e = exprs_[i];
+      if ((e.units & block & (Bit(u) - 1)) != 0) continue;  // Counted with an earlier unit.
+      for (const Read& r : e.reads) {
+        if ((vals_[r.val].computed & block) != 0) continue;
+        if (read_bytes_[r.val] == 0) read.push_back(r.val);
+        read_bytes_[r.val] = std::min(read_bytes_[r.val] + r.bytes, vals_[r.val].bytes);
+      }
+      if (e.writer < 0 || (block & Bit(e.writer)) == 0) continue;
+      for (int r = 0; r < f_.num_results(e.expr); ++r) {
+        const LocalVal& v = vals_[val_index_.at(f_.result(e.expr, r))];
+        if (v.returned || v.leaves || (v.read & ~block) != 0) price.bytes += v.bytes;
+      }
+    }
+  });
+  for (int v : read) {
+    price.bytes += read_bytes_[v];
+    read_bytes_[v] = 0;
+  }
+  return price;
+}
+
+// Whether all that a block of views hands on it hands on without a copy, as in Launches().
+bool CutModel::IsFreeView(UnitMask block) const {
+  for (const LocalExpr& e : exprs_) {
+    if (e.writer < 0 || (block & Bit(e.writer)) == 0) continue;
+    for (int r = 0; r < f_.num_results(e.expr); ++r) {
+      const ValId result = f_.result(e.expr, r);
+      const LocalVal& v = vals_[val_index_.at(result)];
+      const bool read = v.leaves || (v.read & ~block) != 0;
+      if (read && !facts_.is_free_to_read[result.index()]) return false;
+      if (v.returned && !facts_.is_free_to_return[result.index()]) return false;
+    }
+  }
+  return true;
+}
+
+int64_t CutModel::BytesOf(absl::Span<const UnitMask> cut) {
+  int64_t bytes = 0;
+  for (UnitMask block : cut) bytes += PriceOf(block).bytes;
+  return bytes;
+}
+
+UnitMask CutModel::Cone(const std::vector<UnitMask>& next, int unit, UnitMask block) const {
+  UnitMask cone = Bit(unit), todo = cone;
+  while (todo != 0) {
+    const int u = __builtin_ctzll(todo);
+    todo &= todo - 1;
+    const UnitMask more = next[u] & block & ~cone;
+    cone |= more;
+    todo |= more;
+  }
+  return cone;
+}
+
+// Whether nothing in `left` outside of the block leads to it.
+bool CutModel::IsFirst(UnitMask block, UnitMask left) const {
+  UnitMask before = 0;
+  ForEach(block, [&](int n) { before |= producers_[n]; });
+  return (before & left & ~block) == 0;
+}
+
+bool CutModel::IsAcyclic(absl::Span<const UnitMask> cut) const {
+  UnitMask left = AllOnes(num_nodes_);
+  for (bool taken = true; taken && left != 0;) {
+    taken = false;
+    const auto take = [&](UnitMask block) {
+      if ((left & block) == 0 || !IsFirst(block, left)) return;
+      left &= ~block;
+      taken = true;
+    };
+    for (UnitMask block : cut) take(block);
+    for (int n = num_units_; n < num_nodes_; ++n) take(Bit(n));
+  }
+  return left == 0;
+}
+
+Cut CutModel::Sorted(absl::Span<const UnitMask> cut) const {
+  UnitMask left = 0;
+  for (UnitMask block : cut) left |= block;
+  Cut sorted;
+  while (sorted.size() < cut.size()) {
+    for (UnitMask block : cut) {
+      if ((left & block) == 0 || !IsFirst(block, left)) continue;
+      left &= ~block;
+      sorted.push_back(block);
+    }
+  }
+  return sorted;
+}
+
+Cut CutModel::Components(UnitMask block) const {
+  Cut components;
+  while (block != 0) {
+    UnitMask component = 0, todo = block & -block;
+    while (todo != 0) {
+      component |= todo;
+      UnitMask next = 0;
+      ForEach(todo, [&](int u) { next |= producers_[u] | consumers_[u]; });
+      todo = next & block & ~component;
+    }
+    components.push_back(component);
+    block &= ~component;
+  }
+  return components;
+}
+
+UnitMask CutModel::Neighbours(UnitMask block) const {
+  UnitMask all = 0;
+  ForEach(block, [&](int u) { all |= neighbours_[u]; });
+  return all & ~block;
+}
+
+uint64_t CutModel::Fingerprint(UnitMask focus, absl::string_view purpose) const {
+  uint64_t hash = 0;
+  const auto mix = [&](uint64_t x) {  // Source: splitmix64's finalizer.
+    hash += x + 0x9e3779b97f4a7c15u;
+    hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
+    hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
+    hash ^= hash >> 31;
+  };
+  absl::flat_hash_map<AxisId, int> axes;
+  const auto mix_axes = [&](const AxisSet& set) {
+    uint64_t sum = 0;  // The order in a set says nothing.
+    for (AxisId a : set)
+      sum += uint64_t{1} << (axes.try_emplace(a, axes.size()).first->second % 61);
+    mix(sum);
+  };
+  for (const LocalExpr& e : exprs_) {
+    mix(static_cast<uint64_t>(f_.op(e.expr)));
+    mix(e.units);
+    mix(static_cast<uint64_t>(e.writer));
+    mix_axes(axes_.space(e.expr));
+    mix_axes(axes_.axes(f_.result(e.expr)));
+    mix(static_cast<uint64_t>(val_index_.at(f_.result(e.expr))));
+    for (size_t i = 0; i < e.reads.size(); ++i) {
+      mix(static_cast<uint64_t>(e.reads[i].val));
+      mix(static_cast<uint64_t>(e.reads[i].bytes));
+      mix_axes(axes_.exchanged(e.expr, static_cast<int>(i)));
+    }
+  }
+  for (const LocalVal& v : vals_) {
+    mix(static_cast<uint64_t>(v.bytes));
+    mix(v.leaves);
+    mix(v.returned);
+  }
+  for (int n = 0; n < num_nodes_; ++n) mix(consumers_[n]);
+  for (UnitMask group : groups_) mix(group);
+  mix(focus);
+  for (char c : purpose) mix(static_cast<uint64_t>(c));
+  return hash;
+}
+
+// All that `from` leads to by `next`, whole blocks at a time, without `from` unless a path returns.
+UnitMask CutModel::Reach(absl::Span<const UnitMask> cut, const std::vector<UnitMask>& next,
+                         UnitMask from) const {
+  UnitMask reached = 0, todo = from;
+  while (todo != 0) {
+    const int n = __builtin_ctzll(todo);
+    todo &= todo - 1;
+    UnitMask more = next[n] & ~reached & ~from;
+    if (more == 0) continue;
+    UnitMask whole = more;
+    for (UnitMask block : cut) {
+      if ((block & more) != 0) whole |= block & ~from;
+    }
+    whole &= ~reached;
+    reached |= whole;
+    todo |= whole;
+  }
+  return reached;
+}
+
+UnitMask CutModel::Close(absl::Span<const UnitMask> cut, UnitMask block) const {
+  const UnitMask closed = block | (Reach(cut, consumers_, block) & Reach(cut, producers_, block));
+  return (closed & ~AllOnes(num_units_)) != 0 ? 0 : closed;
+}
+
+}  // namespace seam

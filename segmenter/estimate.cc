@@ -1,0 +1,238 @@
+// What a merge would make, from the borders of the groups alone.
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "segmenter/segmented_fusion.h"
+
+namespace seam {
+namespace {
+
+using Keep = AxisSetTable::Keep;
+
+// The value of `key` in a list of a handful, made if there is none.
+template <typename K, typename V>
+V& Entry(std::vector<std::pair<K, V>>& list, K key) {
+  for (auto& [k, value] : list) {
+    if (k == key) return value;
+  }
+  return list.emplace_back(key, V()).second;
+}
+
+}  // namespace
+
+// Reads that become inner, and values that several members read.
+struct SegmentedFusion::Border {
+  struct Crossing {
+    EdgeId edge;
+    GroupId from;   // The member that serves it,
+    uint32_t slot;  // with this value.
+  };
+  std::vector<Crossing> crossing;
+  std::vector<std::pair<ValId, EdgeId>> reads;  // By all but the largest member; sorted.
+  bool by_copies = false;  // Copies serve some: members may then serve each other.
+};
+
+SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> members,
+                                                  GroupId largest) {
+  ++search_;
+  for (GroupId g : members) mark_[g.index()] = search_;
+  const auto is_member = [&](GroupId g) { return g.valid() && mark_[g.index()] == search_; };
+  Border border;
+  for (GroupId g : members) {
+    if (g == largest) continue;
+    for (EdgeId e : in_edges(g)) {
+      if (edge(e).kind != EdgeKind::kData) continue;
+      const ValId v = edge(e).val;
+      if (is_member(edge(e).from)) {
+        border.crossing.push_back({e, edge(e).from, v.index()});
+        continue;
+      }
+      const auto server = std::find_if(members.begin(), members.end(), [&](GroupId m) {
+        return m != g && edge(e).from.valid() && FindCopy(m, fusion_->definition(v)) != kNone;
+      });
+      if (server == members.end()) {
+        border.reads.emplace_back(v, e);
+      } else {
+        border.crossing.push_back({e, *server, SourceOf(*server, v).slot});
+        border.by_copies = true;
+      }
+    }
+    for (EdgeId e : out_edges(g)) {
+      if (edge(e).kind == EdgeKind::kData && edge(e).to == largest) {
+        border.crossing.push_back({e, g, edge(e).val.index()});
+      }
+    }
+    for (InstanceId i : IdRange<InstanceId>(&instance_links_, groups_[g.index()].copies)) {
+      const Instance& copy = instances_[i.index()];
+      for (int r = 0; r < fusion_->num_results(copy.expr); ++r) {
+        const EdgeId e = data_edge(largest, fusion_->result(copy.expr, r));
+        if (!e.valid() || is_member(edge(e).from)) continue;
+        border.crossing.push_back({e, g, copy.first_slot + r});
+        border.by_copies = true;
+      }
+    }
+  }
+  // By the order of the groups that serve; one that several copies could serve counts once.
+  std::sort(border.crossing.begin(), border.crossing.end(), [](const auto& a, const auto& b) {
+    return std::tuple(a.edge, a.from) < std::tuple(b.edge, b.from);
+  });
+  border.crossing.erase(std::unique(border.crossing.begin(), border.crossing.end(),
+                                    [](const auto& a, const auto& b) { return a.edge == b.edge; }),
+                        border.crossing.end());
+  std::stable_sort(border.crossing.begin(), border.crossing.end(),
+                   [&](const auto& a, const auto& b) { return label(a.from) < label(b.from); });
+  std::sort(border.reads.begin(), border.reads.end());
+  return border;
+}
+
+int64_t SegmentedFusion::SavedBytes(const Border& border, GroupId largest,
+                                    absl::Span<const int64_t> val_bytes) const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < border.reads.size();) {
+    const ValId v = border.reads[i].first;
+    int64_t saved = data_edge(largest, v).valid() ? 0 : -1;
+    for (; i < border.reads.size() && border.reads[i].first == v; ++i) ++saved;
+    bytes += saved * val_bytes[v.index()];
+  }
+  std::vector<std::pair<BufferId, uint32_t>> inner;
+  for (const Border::Crossing& c : border.crossing) {
+    ++Entry(inner, edge(c.edge).buffer);
+    bytes += val_bytes[edge(c.edge).val.index()];
+  }
+  for (const auto& [b, count] : inner) {
+    const ValId v = buffer(b).val;
+    if (count == readers(b).size() && !fusion_->is_output(v)) bytes += val_bytes[v.index()];
+  }
+  return bytes;
+}
+
+// Components that meet, as a union-find over their representatives.
+void SegmentedFusion::JoinComponents(const Border& border, GroupId largest, Group& joined) {
+  if (joined.components <= 1) return;
+  std::vector<std::pair<uint32_t, uint32_t>> parents;
+  const auto find = [&](uint32_t c) {
+    c = Component(c);
+    for (auto it = parents.begin(); it != parents.end();) {
+      if (it->first == c) {
+        c = it->second;
+        it = parents.begin();
+      } else {
+        ++it;
+      }
+    }
+    return c;
+  };
+  const auto connect = [&](ValId v, uint32_t a, uint32_t b) {
+    if (facts_.weightless[v.index()]) return;
+    a = find(a);
+    b = find(b);
+    if (a == b) return;
+    parents.emplace_back(a, b);
+    --joined.components;
+  };
+  const auto reader = [&](EdgeId e) { return uses_[edge_states_[e.index()].uses.head].instance; };
+  for (size_t i = 0; i < border.reads.size(); ++i) {
+    const auto [v, e] = border.reads[i];
+    if (i + 1 < border.reads.size() && border.reads[i + 1].first == v) {
+      connect(v, reader(e), reader(border.reads[i + 1].second));
+    }
+    const EdgeId other = data_edge(largest, v);
+    if (other.valid()) connect(v, reader(e), reader(other));
+  }
+  for (const Border::Crossing& c : border.crossing) {
+    connect(edge(c.edge).val, slots_[c.slot].instance, reader(c.edge));
+  }
+}
+
+// Maps under which the crossing values are read then.
+void SegmentedFusion::JoinMaps(const Border& border, Group& joined) const {
+  std::vector<std::pair<uint32_t, UseList>> readers;
+  for (const Border::Crossing& c : border.crossing) {
+    UseList& uses = Entry(readers, c.slot);
+    uses.plain += edge_states_[c.edge.index()].uses.plain;
+    uses.exchanged += edge_states_[c.edge.index()].uses.exchanged;
+  }
+  for (const auto& [slot, more] : readers) {
+    UseList uses = slots_[slot].uses;
+    if (facts_.is_view_of_source[SlotValue(slot).index()]) continue;
+    joined.recompute_log -= RecomputeLog(uses.num_maps());
+    uses.plain += more.plain;
+    uses.exchanged += more.exchanged;
+    joined.recompute_log += RecomputeLog(uses.num_maps());
+  }
+}
+
+// Sets that become held where values cross. In a row of three or more, what enters a group in the
+// middle is taken to reach all that leaves it. Returns whether that was not needed.
+bool SegmentedFusion::JoinHeld(const Border& border, Group& joined) {
+  std::vector<std::pair<GroupId, FamilyId>> entering;
+  std::vector<std::pair<GroupId, Downstream>> leaving;
+  bool exact = true, changed = true;
+  while (changed) {
+    changed = false;
+    for (size_t i = border.crossing.size(); i-- > 0;) {
+      const Border::Crossing& c = border.crossing[i];
+      const Downstream& own = edge_states_[c.edge.index()].downstream;
+      const Downstream below = Join(own, Entry(leaving, edge(c.edge).to));
+      exact &= below == own;
+      Downstream& all = Entry(leaving, c.from);
+      const Downstream more = Join(all, below);
+      changed |= !(more == all);
+      all = more;
+    }
+    for (const Border::Crossing& c : border.crossing) {
+      const FamilyId passed = Entry(entering, c.from);
+      exact &= passed == AxisSetTable::kNoSets;
+      const FamilyId above = sets_.Union(slots_[c.slot].upstream, passed, Keep::kMinimal);
+      FamilyId& all = Entry(entering, edge(c.edge).to);
+      const FamilyId more = sets_.Union(all, above, Keep::kMinimal);
+      changed |= more != all;
+      all = more;
+    }
+    changed &= border.by_copies;  // Else the order of the groups has made one round enough.
+  }
+  for (const Border::Crossing& c : border.crossing) {
+    const FamilyId above =
+        sets_.Union(slots_[c.slot].upstream, Entry(entering, c.from), Keep::kMinimal);
+    if (above == AxisSetTable::kNoSets) continue;
+    const Downstream below =
+        Join(edge_states_[c.edge.index()].downstream, Entry(leaving, edge(c.edge).to));
+    const std::vector<SetId> sets = sets_.members(above);
+    for (SetId k : sets) {
+      if (below.reduces || !sets_.IsSubset(below.axes, k)) AddHeld(joined, k);
+    }
+    joined.held = sets_.Union(joined.held, below.exchanges, Keep::kMinimal);
+  }
+  return exact;
+}
+
+GroupId SegmentedFusion::LargestBorder(absl::Span<const GroupId> members) const {
+  return *std::max_element(members.begin(), members.end(), [&](GroupId a, GroupId b) {
+    return std::pair(degree(a), b) < std::pair(degree(b), a);
+  });
+}
+
+int64_t SegmentedFusion::SavedBytes(absl::Span<const GroupId> members,
+                                    absl::Span<const int64_t> val_bytes) {
+  const GroupId largest = LargestBorder(members);
+  return SavedBytes(BorderOf(members, largest), largest, val_bytes);
+}
+
+MergeEstimate SegmentedFusion::Estimate(absl::Span<const GroupId> members,
+                                        absl::Span<const int64_t> val_bytes) {
+  const GroupId largest = LargestBorder(members);
+  const Border border = BorderOf(members, largest);
+  Group joined;
+  for (GroupId g : members) JoinRecords(joined, groups_[g.index()]);
+  JoinComponents(border, largest, joined);
+  JoinMaps(border, joined);
+  MergeEstimate estimate;
+  estimate.exact = JoinHeld(border, joined);
+  estimate.saved_bytes = SavedBytes(border, largest, val_bytes);
+  estimate.summary = Expand(joined);
+  return estimate;
+}
+
+}  // namespace seam

@@ -1,0 +1,30 @@
+// ExtractGroup: a group as a Fusion of its own: what schedulers lower, caches key on and people
+// read.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "segmenter/segmented_fusion.h"
+
+namespace seam {
+
+struct ExtractedGroup {
+  // Named g and the group's number, with a ShapeEnv of its own that holds the symbols in use, under
+  // the same names and ranges. Values keep their names, expressions their places in the text.
+  // Inputs and outputs have the memory layout of their buffers, so that groups agree on it.
+  Fusion fusion;
+  // Ids in the original, in the order of the small Fusion's inputs, outputs and expressions.
+  std::vector<ValId> inputs, outputs;
+  std::vector<ExprId> exprs;
+};
+
+// Errors: kInvalidArgument if the group does not exist; what FusionBuilder says, which would be a
+// defect here. Linear in the group.
+absl::StatusOr<ExtractedGroup> ExtractGroup(const SegmentedFusion& segmented, GroupId group);
+
+// What one of the outputs of an existing group takes of it.
+absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, GroupId group,
+                                             ValId output);
+
+}  // namespace seam

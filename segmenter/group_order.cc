@@ -1,0 +1,223 @@
+// The topological order of the groups, kept under merges, and the searches that it bounds.
+//
+// The order is a linked list with 64-bit labels; a label between two neighbours is their middle,
+// and where there is no room, the labels around are spread out again (amortised logarithmic).
+// Source: Bender, Cole, Demaine, Farach-Colton, Zito, "Two simplified algorithms for maintaining
+// order in a list", 2002.
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "segmenter/segmented_fusion.h"
+
+namespace seam {
+
+absl::Status SegmentedFusion::SortGroups() {
+  std::vector<uint32_t> missing(groups_.size(), 0);
+  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ready;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    for (EdgeId e : in_edges(GroupId(g))) missing[g] += edge(e).from.valid() ? 1 : 0;
+    if (missing[g] == 0) ready.push(g);
+  }
+  const uint64_t step = (uint64_t{1} << 63) / (groups_.size() + 1);
+  uint64_t next_label = step;
+  uint32_t last = kNone, sorted = 0;
+  while (!ready.empty()) {
+    const uint32_t g = ready.top();
+    ready.pop();
+    groups_[g].label = next_label;
+    next_label += step;
+    groups_[g].before = last;
+    (last == kNone ? first_group_ : groups_[last].after) = g;
+    last = g;
+    ++sorted;
+    for (EdgeId e : out_edges(GroupId(g))) {
+      if (--missing[edge(e).to.index()] == 0) ready.push(edge(e).to.index());
+    }
+  }
+  if (sorted == groups_.size()) return absl::OkStatus();
+  const auto stuck = std::find_if(missing.begin(), missing.end(), [](uint32_t n) { return n > 0; });
+  return absl::InvalidArgumentError(absl::StrCat("groups depend on each other in a cycle, group ",
+                                                 stuck - missing.begin(),
+                                                 " among them or after it"));
+}
+
+void SegmentedFusion::Unlink(GroupId g) {
+  Group& group = groups_[g.index()];
+  (group.before == kNone ? first_group_ : groups_[group.before].after) = group.after;
+  if (group.after != kNone) groups_[group.after].before = group.before;
+}
+
+void SegmentedFusion::PlaceBehind(GroupId where, GroupId g) {
+  Group& group = groups_[g.index()];
+  group.before = where.index();
+  group.after = groups_[where.index()].after;
+  groups_[where.index()].after = g.index();
+  if (group.after != kNone) groups_[group.after].before = g.index();
+  SetLabelBetween(g);
+}
+
+void SegmentedFusion::PlaceBefore(GroupId where, GroupId g) {
+  Group& group = groups_[g.index()];
+  group.after = where.index();
+  group.before = groups_[where.index()].before;
+  groups_[where.index()].before = g.index();
+  (group.before == kNone ? first_group_ : groups_[group.before].after) = g.index();
+  SetLabelBetween(g);
+}
+
+void SegmentedFusion::SetLabelBetween(GroupId g) {
+  constexpr uint64_t kEnd = uint64_t{1} << 63;
+  Group& group = groups_[g.index()];
+  const auto low = [&] { return group.before == kNone ? 0 : groups_[group.before].label; };
+  const auto high = [&] { return group.after == kNone ? kEnd : groups_[group.after].label; };
+  if (high() - low() < 2) {
+    // The smallest aligned range of labels around that is sparse enough is spread out evenly.
+    const uint64_t centre = low();
+    double capacity = 1;
+    for (int bits = 1; bits < 63; ++bits) {
+      capacity *= 2 / 1.4;
+      const uint64_t begin = centre >> bits << bits, end = begin + (uint64_t{1} << bits);
+      const auto inside = [&](uint32_t i) {
+        return i != kNone && groups_[i].label >= begin && groups_[i].label < end;
+      };
+      uint32_t first = g.index(), last = g.index();
+      uint64_t count = 1;
+      for (; inside(groups_[first].before); first = groups_[first].before) ++count;
+      for (; inside(groups_[last].after); last = groups_[last].after) ++count;
+      if (static_cast<double>(count) > capacity) continue;
+      const uint64_t step = (uint64_t{1} << bits) / (count + 1);
+      if (step == 0) continue;
+      uint64_t label = begin;
+      for (uint32_t i = first;; i = groups_[i].after) {
+        groups_[i].label = label += step;
+        if (i == last) break;
+      }
+      return;
+    }
+  }
+  group.label = low() + (high() - low()) / 2;
+}
+
+// The joined group goes where the first or the last member stands, what has to give way right
+// beside it.
+void SegmentedFusion::Reorder(absl::Span<const GroupId> members, GroupId joined,
+                              const Placement& placement) {
+  const auto [first, last] = std::minmax_element(
+      members.begin(), members.end(), [&](GroupId a, GroupId b) { return Precedes(a, b); });
+  const GroupId place = placement.at_last ? *last : *first;
+  if (place != joined) {
+    Unlink(joined);
+    PlaceBehind(place, joined);
+  }
+  for (GroupId g : members) {
+    if (g != joined) Unlink(g);
+  }
+  for (GroupId g : placement.moved) Unlink(g);
+  GroupId behind = joined;
+  for (GroupId g : placement.moved) {
+    if (placement.at_last) {
+      PlaceBehind(behind, g);
+      behind = g;
+    } else {
+      PlaceBefore(joined, g);
+    }
+  }
+}
+
+Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int max_edges,
+                                       Placement* placement) {
+  ++search_;
+  for (GroupId g : members) mark_[g.index()] = search_;
+  const auto [first, last] = std::minmax_element(
+      members.begin(), members.end(), [&](GroupId a, GroupId b) { return Precedes(a, b); });
+  const uint64_t low = label(*first), high = label(*last);
+  // Two searches through other groups: forward for what depends on a member, up to the last
+  // member's place, and backward for what a member depends on. Either one that ends without meeting
+  // a member is the proof. What depends on the last member, and what the first depends on, cannot
+  // lead back.
+  struct Search {
+    std::vector<GroupId> queue;  // Members, then what was found.
+    size_t num_members = 0;
+    size_t next = 0;      // In the queue: whose edges come after this one's.
+    uint32_t at = kNone;  // The edge to follow.
+  };
+  Search forward, backward;
+  for (GroupId g : members) {
+    if (g != *last) forward.queue.push_back(g);
+    if (g != *first) backward.queue.push_back(g);
+  }
+  forward.num_members = backward.num_members = members.size() - 1;
+  const auto step = [&](Search& s, bool ahead) -> Convexity {  // kBudget: goes on.
+    const auto& links = ahead ? out_links_ : in_links_;
+    auto& stamp = ahead ? forward_ : backward_;
+    while (s.at == kNone) {
+      if (s.next == s.queue.size()) return Convexity::kConvex;
+      const Group& group = groups_[s.queue[s.next++].index()];
+      s.at = ahead ? group.out.head : group.in.head;
+    }
+    const EdgeId e(s.at);
+    s.at = links[s.at].next;
+    const GroupId g = ahead ? edge(e).to : edge(e).from;
+    if (!g.valid()) return Convexity::kBudget;
+    if (mark_[g.index()] == search_) {
+      return s.next <= s.num_members ? Convexity::kBudget : Convexity::kNotConvex;
+    }
+    if (stamp[g.index()] == search_ || (ahead ? label(g) > high : label(g) < low)) {
+      return Convexity::kBudget;
+    }
+    stamp[g.index()] = search_;
+    s.queue.push_back(g);
+    return Convexity::kBudget;
+  };
+  for (int edges = 0; edges < max_edges; edges += 2) {
+    for (const bool ahead : {true, false}) {
+      Search& search = ahead ? forward : backward;
+      const Convexity found = step(search, ahead);
+      if (found == Convexity::kBudget) continue;
+      if (found == Convexity::kConvex) {
+        placement->at_last = ahead;
+        placement->moved.assign(search.queue.begin() + search.num_members, search.queue.end());
+        std::sort(placement->moved.begin(), placement->moved.end(),
+                  [&](GroupId a, GroupId b) { return Precedes(a, b); });
+      }
+      return found;
+    }
+  }
+  return Convexity::kBudget;
+}
+
+std::vector<GroupId> SegmentedFusion::Closure(GroupId a, GroupId b, int max_groups, int max_edges) {
+  ++search_;
+  const uint64_t high = label(b);
+  std::vector<GroupId> ahead = {a};
+  forward_[a.index()] = search_;
+  for (size_t i = 0; i < ahead.size(); ++i) {
+    for (EdgeId e : out_edges(ahead[i])) {
+      if (--max_edges < 0) return {};
+      const GroupId g = edge(e).to;
+      if (forward_[g.index()] == search_ || label(g) > high) continue;
+      forward_[g.index()] = search_;
+      if (g != b) ahead.push_back(g);
+    }
+  }
+  if (forward_[b.index()] != search_) return {};
+  std::vector<GroupId> closure = {b};
+  backward_[b.index()] = search_;
+  for (size_t i = 0; i < closure.size(); ++i) {
+    for (EdgeId e : in_edges(closure[i])) {
+      if (--max_edges < 0) return {};
+      const GroupId g = edge(e).from;
+      if (!g.valid() || forward_[g.index()] != search_ || backward_[g.index()] == search_) continue;
+      backward_[g.index()] = search_;
+      if (static_cast<int>(closure.size()) == max_groups) return {};
+      closure.push_back(g);
+    }
+  }
+  std::sort(closure.begin(), closure.end());
+  return closure;
+}
+
+}  // namespace seam

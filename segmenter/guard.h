@@ -1,0 +1,73 @@
+// SchedulabilityGuard: the question that the segmenter asks of the schedulers, and the answer.
+//
+// The segmenter knows no scheduler: scheduler/guard.h implements this interface, a test fakes it.
+// Thread-safety: CanSchedule is const and may be called from many threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "segmenter/summary.h"
+
+namespace seam {
+
+enum class ReasonCode : uint8_t {
+  kOk,
+  kGridBarrier,   // A held reduction's axes leave no common grid axis.
+  kNoCommonAxis,  // Expression spaces share no axis.
+  kSiblingsGridBarrier,
+  kSiblingsNoCommonAxis,
+  kUnconnected,  // No dataflow and no shared input.
+  kBarrier,      // A segment_set.
+  kLibrary,      // A library call.
+  kNotConvex,    // A path leaves the merged group and returns.
+  kNoGain,       // Legal, but it saves no bytes and no launch.
+  kBudget,       // The search for a cycle was too long.
+  kUnsupported,  // The rule allows it, no scheduler lowers it yet.
+  kRecompute,    // Values would be computed too many times over.
+  kCapacity,
+};
+absl::string_view ReasonName(ReasonCode code);  // "grid-barrier", "no-common-axis", ...
+
+enum class SchedulerKind : uint8_t {
+  kNone,
+  kAlias,
+  kPointwise,
+  kTranspose,
+  kReduction,
+  kLibrary,
+  kTemplate,
+  kCommunication
+};
+absl::string_view SchedulerName(SchedulerKind kind);  // "pointwise", ...
+
+struct Decision {
+  bool ok = false;
+  SchedulerKind scheduler =
+      SchedulerKind::kNone;  // Who accepts or, when refused, whose refusal is told.
+  ReasonCode reason = ReasonCode::kOk;
+  std::vector<ExprId> about;  // Expressions that the refusal is about; at most a handful.
+  // Static text that completes the reason; formatted with names only by Explain.
+  const char* detail = "";
+
+  static Decision Accept(SchedulerKind scheduler) {
+    return {true, scheduler, ReasonCode::kOk, {}, ""};
+  }
+  static Decision Refuse(SchedulerKind scheduler, ReasonCode reason, std::vector<ExprId> about,
+                         const char* detail) {
+    return {false, scheduler, reason, std::move(about), detail};
+  }
+};
+
+class SchedulabilityGuard {
+ public:
+  virtual ~SchedulabilityGuard() = default;
+  // Whether one kernel plan can hold a group with this summary. Constant time in the size of the
+  // group.
+  virtual Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
+                               const GroupSummary& summary) const = 0;
+};
+
+}  // namespace seam

@@ -1,0 +1,299 @@
+#include "segmenter/merger.h"
+
+#include <algorithm>
+#include <climits>
+#include <queue>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "segmenter/traffic.h"
+#include "segmenter/verify.h"
+
+namespace seam {
+
+uint64_t Merger::Key(GroupId a, GroupId b) {
+  return uint64_t{std::min(a, b).index()} << 32 | std::max(a, b).index();
+}
+
+bool Merger::IsPermanent(const Decision& decision) {
+  switch (decision.reason) {
+    case ReasonCode::kUnconnected:
+    case ReasonCode::kUnsupported:
+    case ReasonCode::kNotConvex:
+    case ReasonCode::kBudget:
+    case ReasonCode::kNoGain:
+      return false;
+    default:
+      return true;
+  }
+}
+
+int64_t Merger::Gain(absl::Span<const GroupId> members) {
+  return GainOf(members, s_.SavedBytes(members, sizes_.bytes()));
+}
+
+// A group of views moves nothing and launches nothing until it is merged with one that does.
+int64_t Merger::GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) const {
+  int64_t gain = saved_bytes - kLaunchBytes;
+  int launching = 0;
+  for (GroupId g : members) {
+    if (s_.scheduler(g) == SchedulerKind::kAlias &&
+        s_.degree(g) + s_.buffers(g).size() > kMaxViewBorder) {
+      return -1;
+    }
+    if (Launches(s_, g)) {
+      ++launching;
+      gain += kLaunchBytes;
+      continue;
+    }
+    for (EdgeId e : s_.in_edges(g)) {
+      if (s_.edge(e).kind == EdgeKind::kData) gain -= sizes_.Bytes(s_.edge(e).val);
+    }
+    for (BufferId b : s_.buffers(g)) gain -= sizes_.Bytes(s_.buffer(b).val);
+  }
+  return launching == 0 ? 0 : gain;
+}
+
+bool Merger::Refused(absl::Span<const GroupId> members) const {
+  for (size_t i = 0; i < members.size(); ++i) {
+    for (size_t j = i + 1; j < members.size(); ++j) {
+      const auto it = refusals_.find(Key(members[i], members[j]));
+      if (it != refusals_.end() && IsPermanent(it->second.decision)) return true;
+    }
+  }
+  return false;
+}
+
+Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
+                        Placement* placement) {
+  const MergeEstimate estimate = s_.Estimate(members, sizes_.bytes());
+  *saved_bytes = estimate.saved_bytes;
+  Decision decision = guard_.CanSchedule(s_.fusion(), s_.axes(), estimate.summary);
+  if (!decision.ok && !estimate.exact && estimate.summary.num_exprs <= kMaxExactExprs) {
+    std::vector<ExprId> exprs;
+    for (GroupId g : members) {
+      const std::vector<ExprId> own = s_.all_exprs(g);
+      exprs.insert(exprs.end(), own.begin(), own.end());
+    }
+    std::sort(exprs.begin(), exprs.end());
+    exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
+    decision = guard_.CanSchedule(s_.fusion(), s_.axes(),
+                                  Summarize(s_.fusion(), s_.axes(), s_.facts(), exprs));
+  }
+  if (!decision.ok) return decision;
+  const Convexity convexity = s_.CheckConvex(members, kMaxSearchedEdges, placement);
+  if (convexity == Convexity::kConvex) return decision;
+  std::vector<ExprId> about;
+  for (GroupId g : members) about.push_back(s_.first_expr(g));
+  if (convexity == Convexity::kNotConvex) {
+    return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kNotConvex, std::move(about),
+                            "a value leaves the merged group and comes back through another one");
+  }
+  return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kBudget, std::move(about),
+                          "the search for a path that leaves and comes back was too long");
+}
+
+void Merger::Remember(absl::Span<const GroupId> members, const Decision& decision) {
+  const GroupId a = members.front(), b = members.back();
+  const auto [it, inserted] = refusals_.insert_or_assign(Key(a, b), Refusal{decision, changes_});
+  if (inserted) {
+    refused_with_[a].push_back(b);
+    refused_with_[b].push_back(a);
+  }
+  if (decision.reason == ReasonCode::kNotConvex && members.size() == 2)
+    not_convex_.emplace_back(a, b);
+}
+
+// `from` is merged into `to`.
+void Merger::InheritRefusals(GroupId from, GroupId to) {
+  const auto it = refused_with_.find(from);
+  if (it == refused_with_.end()) return;
+  const std::vector<GroupId> partners = std::move(it->second);
+  refused_with_.erase(it);
+  for (GroupId old_partner : partners) {
+    const auto refusal = refusals_.find(Key(from, old_partner));
+    if (refusal == refusals_.end()) continue;  // The partner's own merge has moved it.
+    const Refusal moved = std::move(refusal->second);
+    refusals_.erase(refusal);
+    const GroupId partner = s_.survivor(old_partner);
+    if (partner == to) continue;
+    const auto [entry, inserted] = refusals_.try_emplace(Key(to, partner), moved);
+    if (inserted) {
+      refused_with_[to].push_back(partner);
+      refused_with_[partner].push_back(to);
+    } else if (IsPermanent(moved.decision)) {
+      entry->second = moved;
+    }
+  }
+}
+
+bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
+  if (Refused(members) || !status_.ok()) return false;
+  Placement placement;
+  int64_t saved_bytes = 0;
+  Decision decision = Decide(members, &saved_bytes, &placement);
+  const int64_t gain = GainOf(members, saved_bytes);
+  if (decision.ok && gain < 0) {
+    decision = Decision::Refuse(decision.scheduler, ReasonCode::kNoGain, {},
+                                "views cost nothing, and would be written by a kernel");
+  }
+  Record(pass, members, gain, decision);
+  if (!decision.ok) {
+    Remember(members, decision);
+    return false;
+  }
+  Commit(members, placement, decision.scheduler);
+  return true;
+}
+
+void Merger::Record(const char* pass, absl::Span<const GroupId> members, int64_t gain_bytes,
+                    Decision decision, int num_made) {
+  ++log_.num_trials;
+  if (decision.ok) ++log_.num_merges;
+  if (!options_.trace) return;
+  MergeTrial trial;
+  trial.pass = pass;
+  for (GroupId g : members) trial.members.push_back({s_.first_expr(g), s_.num_exprs(g)});
+  trial.num_made = num_made;
+  trial.gain_bytes = gain_bytes;
+  trial.decision = std::move(decision);
+  log_.trials.push_back(std::move(trial));
+}
+
+void Merger::RecordMade(absl::Span<const GroupId> groups) {
+  if (!options_.trace) return;
+  for (GroupId g : groups) log_.trials.back().made.push_back(s_.exprs(g));
+}
+
+GroupId Merger::Commit(absl::Span<const GroupId> members, const Placement& placement,
+                       SchedulerKind scheduler) {
+  const GroupId joined = s_.Merge(members, placement);
+  s_.set_scheduler(joined, scheduler);
+  NoteChange(joined);
+  for (GroupId g : members) {
+    if (g != joined) InheritRefusals(g, joined);
+  }
+  Verify();
+  return joined;
+}
+
+void Merger::Verify() {
+  if (options_.verify_each_merge && status_.ok()) status_ = VerifySegmentation(s_);
+}
+
+GroupId Merger::MergeKnown(absl::Span<const GroupId> members, SchedulerKind scheduler) {
+  Placement placement;
+  if (s_.CheckConvex(members, INT_MAX, &placement) == Convexity::kConvex) {
+    return Commit(members, placement, scheduler);
+  }
+  status_ = absl::InternalError("a cut that was found to have no cycle has one");
+  return members.front();
+}
+
+std::vector<GroupId> Merger::Replace(GroupId g, absl::Span<const GroupPart> parts) {
+  std::vector<GroupId> ids = s_.Replace(g, parts);
+  for (GroupId part : ids) NoteChange(part);
+  last_cut_ = changes_;
+  const auto partners = refused_with_.find(g);
+  if (partners != refused_with_.end()) {
+    for (GroupId partner : partners->second) refusals_.erase(Key(g, partner));
+    refused_with_.erase(partners);
+  }
+  Verify();
+  return ids;
+}
+
+void Merger::NoteChange(GroupId g) {
+  last_change_.resize(s_.group_limit());
+  last_change_[g.index()] = ++changes_;
+}
+
+bool Merger::IsSince(int at, GroupId g) const {
+  return g.index() < last_change_.size() && last_change_[g.index()] > at;
+}
+
+bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
+  const auto it = refusals_.find(Key(a, b));
+  if (it == refusals_.end()) return false;
+  const auto& [decision, at] = it->second;
+  // What a merge would save depends on who else reads.
+  if (decision.reason == ReasonCode::kNoGain || at < last_cut_ || IsSince(at, a) || IsSince(at, b))
+    return false;
+  if (decision.reason == ReasonCode::kNotConvex) not_convex_.emplace_back(a, b);
+  return true;
+}
+
+bool Merger::MergePairs(const char* pass, std::vector<std::pair<GroupId, GroupId>> pairs) {
+  // Along the order of the groups, each window by gain: what is near in the graph is near in
+  // memory, too.
+  std::vector<uint32_t> position(s_.group_limit());
+  uint32_t next_position = 0;
+  for (GroupId g : s_.groups()) position[g.index()] = next_position++;
+  const auto place = [&](const std::pair<GroupId, GroupId>& pair) {
+    const auto [low, high] =
+        std::minmax(position[pair.first.index()], position[pair.second.index()]);
+    return std::pair(high, low);
+  };
+  std::sort(pairs.begin(), pairs.end(),
+            [&](const auto& x, const auto& y) { return place(x) < place(y); });
+  pairs.erase(std::unique(pairs.begin(), pairs.end(),
+                          [&](const auto& x, const auto& y) { return place(x) == place(y); }),
+              pairs.end());
+  bool any = false;
+  for (size_t begin = 0; begin < pairs.size(); begin += kWindow) {
+    any |= MergeWindow(pass, absl::MakeConstSpan(pairs).subspan(begin, kWindow));
+  }
+  return any;
+}
+
+bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, GroupId>> pairs) {
+  struct Candidate {
+    int64_t gain;
+    GroupId a, b;
+    int at;  // changes_ when the gain was found.
+  };
+  const auto later = [](const Candidate& x, const Candidate& y) {
+    return std::tuple(-x.gain, x.a, x.b) > std::tuple(-y.gain, y.a, y.b);
+  };
+  std::vector<Candidate> initial;
+  for (const auto& [old_a, old_b] : pairs) {
+    const GroupId a = s_.survivor(old_a), b = s_.survivor(old_b);
+    if (a == b || Refused({a, b}) || RefusedAsTheyAre(a, b)) continue;
+    initial.push_back({Gain({a, b}), a, b, changes_});
+  }
+  std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> queue(later,
+                                                                                std::move(initial));
+  bool any = false;
+  while (!queue.empty() && status_.ok()) {
+    const Candidate top = queue.top();
+    queue.pop();
+    const GroupId a = s_.survivor(top.a), b = s_.survivor(top.b);
+    if (a == b || Refused({a, b}) || RefusedAsTheyAre(a, b)) continue;
+    if (IsSince(top.at, a) || IsSince(top.at, b)) {
+      const int64_t now = Gain({a, b});
+      if (now < top.gain && !queue.empty() && now < queue.top().gain) {
+        queue.push({now, a, b, changes_});
+        continue;
+      }
+    }
+    any |= TryMerge(pass, {a, b});
+  }
+  return any;
+}
+
+SegmentationLog Merger::Log(absl::Span<const GroupId> numbers) {
+  for (const auto& [key, refusal] : refusals_) {
+    GroupId a(static_cast<uint32_t>(key >> 32)), b(static_cast<uint32_t>(key));
+    if (!s_.alive(a) || !s_.alive(b)) continue;
+    a = numbers[a.index()];
+    b = numbers[b.index()];
+    log_.borders.push_back({std::min(a, b), std::max(a, b), refusal.decision});
+  }
+  std::sort(log_.borders.begin(), log_.borders.end(),
+            [](const BorderReason& x, const BorderReason& y) {
+              return std::pair(x.from, x.to) < std::pair(y.from, y.to);
+            });
+  return std::move(log_);
+}
+
+}  // namespace seam

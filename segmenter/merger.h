@@ -1,0 +1,111 @@
+// Merger: tries merges for the passes: asks the guard, looks for cycles, remembers refusals, keeps
+// the log.
+//
+// A refusal by the rule of legality is permanent and inherited: with axes that are the same for the
+// whole Fusion, what contains a refused set is refused too. `unconnected`, `unsupported` (another
+// scheduler may take a larger group) and a path that leaves and returns can be cured by a later
+// merge.
+// Thread-safety: none.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "segmenter/segment.h"
+
+namespace seam {
+
+class Merger {
+ public:
+  // All of them must outlive it.
+  Merger(SegmentedFusion& segmented, const SchedulabilityGuard& guard, const SizeHints& sizes,
+         const SegmentOptions& options)
+      : s_(segmented), guard_(guard), sizes_(sizes), options_(options) {}
+
+  SegmentedFusion& segmented() { return s_; }
+  const SchedulabilityGuard& guard() const { return guard_; }
+  const SizeHints& sizes() const { return sizes_; }
+
+  // Bytes of traffic that the merge saves, and kLaunchBytes for each launch. Negative where views
+  // that cost nothing would be written.
+  int64_t Gain(absl::Span<const GroupId> members);
+  // Whether some two of them can never be in one group.
+  bool Refused(absl::Span<const GroupId> members) const;
+  // Makes one group of the members if the guard accepts it and no path leaves and returns.
+  bool TryMerge(const char* pass, absl::Span<const GroupId> members);
+
+  // Tries the pairs, a window of them after the other along the order of the groups, each in the
+  // order of the gains as they change, ties by the lower ids. Returns whether any merged.
+  bool MergePairs(const char* pass, std::vector<std::pair<GroupId, GroupId>> pairs);
+
+  // Makes `g` anew as these parts (SegmentedFusion::Replace), whose schedulers nobody has been
+  // asked for yet.
+  std::vector<GroupId> Replace(GroupId g, absl::Span<const GroupPart> parts);
+  // Merges groups that the guard is known to accept together and that no path leaves and returns
+  // to.
+  GroupId MergeKnown(absl::Span<const GroupId> members, SchedulerKind scheduler);
+  // Enters into the log what became of the members.
+  void Record(const char* pass, absl::Span<const GroupId> members, int64_t gain_bytes,
+              Decision decision, int num_made = 1);
+  // What the members of the last entry became, where not simply one group.
+  void RecordMade(absl::Span<const GroupId> groups);
+
+  // Pairs that were refused for a path that leaves and returns, since the last call.
+  std::vector<std::pair<GroupId, GroupId>> TakeNotConvex() {
+    return std::exchange(not_convex_, {});
+  }
+
+  const absl::Status& status() const { return status_; }  // Of verify_each_merge.
+  // The log; `numbers` are the groups' final ones.
+  SegmentationLog Log(absl::Span<const GroupId> numbers);
+  void CountRound() { ++log_.num_rounds; }
+
+ private:
+  // Of a merge without a cycle a handful is searched; what takes hundreds is hardly ever one.
+  static constexpr int kMaxSearchedEdges = 256;
+  static constexpr uint32_t kMaxViewBorder = 256;  // Edges of a group of views that merges.
+  static constexpr int kMaxExactExprs = 4096;      // Of a trial that is decided from scratch.
+
+  static constexpr size_t kWindow = 4096;  // Pairs that wait in one queue.
+
+  struct Refusal {
+    Decision decision;
+    int at;  // changes_ then.
+  };
+
+  int64_t GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) const;
+  void NoteChange(GroupId g);
+  bool IsSince(int at, GroupId g) const;  // Whether `g` changed after so many changes.
+  // Whether the two were refused as they are now. They are not asked for again then, but for a way
+  // around a path.
+  bool RefusedAsTheyAre(GroupId a, GroupId b);
+  bool MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, GroupId>> pairs);
+  static uint64_t Key(GroupId a, GroupId b);
+  Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
+  void Remember(absl::Span<const GroupId> members, const Decision& decision);
+  void InheritRefusals(GroupId from, GroupId to);
+  GroupId Commit(absl::Span<const GroupId> members, const Placement& placement,
+                 SchedulerKind scheduler);
+  void Verify();
+  static bool IsPermanent(const Decision& decision);
+
+  SegmentedFusion& s_;
+  const SchedulabilityGuard& guard_;
+  const SizeHints& sizes_;
+  const SegmentOptions& options_;
+  absl::flat_hash_map<uint64_t, Refusal> refusals_;  // By pair.
+  absl::flat_hash_map<GroupId, std::vector<GroupId>>
+      refused_with_;  // Partners, perhaps merged since.
+  int changes_ = 0;   // Merges and cuts made.
+  int last_cut_ = 0;  // changes_ at the last cut, which may open what a path had closed.
+  std::vector<int> last_change_;  // Per group: changes_ when it last changed.
+  std::vector<std::pair<GroupId, GroupId>> not_convex_;
+  SegmentationLog log_;
+  absl::Status status_;
+};
+
+}  // namespace seam

@@ -1,0 +1,60 @@
+// The passes of segmentation, each in the file of its name. Segment() runs them in this order; the
+// three that merge take turns until none finds anything.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "segmenter/cut_model.h"
+#include "segmenter/merger.h"
+#include "segmenter/segment.h"
+#include "segmenter/window.h"
+
+namespace seam {
+
+// Cheap producers of an expression that it takes along as copies of its own.
+struct Privatized {
+  std::vector<bool> cheap;  // Per expression.
+  std::vector<std::vector<ExprId>>
+      producers;  // Per expression that is not cheap: ascending; empty for most.
+};
+// Finds what costs next to nothing to compute again, compared with reading it: factories,
+// broadcasts, views that only rename indices, views of inputs, casts to a wider type, and what is
+// computed from constants and scalar inputs. With `enabled` false, nothing is cheap.
+Privatized PrivatizeCheapProducers(const Fusion& fusion, const AxisMap& axes,
+                                   const ValueFacts& facts, bool enabled);
+
+// A group for every expression that is not cheap, with copies of its cheap producers where the
+// guard accepts them. Errors: kInternal when the guard refuses an expression alone.
+struct InitialGroups {
+  Partition partition;
+  std::vector<SchedulerKind> schedulers;  // Per group.
+  Units units;
+};
+absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const AxisMap& axes,
+                                                const ValueFacts& facts,
+                                                const SchedulabilityGuard& guard,
+                                                Privatized privatized);
+
+// Each merges what it can and returns whether it did.
+bool MergeVertically(Merger& merger);  // A producer and a consumer of one value.
+bool MergeSiblings(Merger& merger);    // Two readers of one value.
+bool MergeClosures(
+    Merger& merger);  // Two that a path through others joins, with all that is on such paths.
+// Each changes borders, where that lowers the price of the cut, and returns whether it did.
+bool SplitGroups(Merger& merger,
+                 Refinement& refinement);  // Cuts a group and merges around the cut.
+bool MoveBorders(Merger& merger,
+                 Refinement& refinement);  // Moves units from a group to a neighbour.
+// Takes one or two groups apart and merges their units anew.
+bool RebuildGroups(Merger& merger, Refinement& refinement);
+
+// The final number of every group: topological, the lowest expression first among those that could
+// come next.
+std::vector<GroupId> FinalNumbers(const SegmentedFusion& segmented);
+// The same groups with these numbers, and with layouts for the buffers between them.
+absl::StatusOr<SegmentedFusion> Finalize(SegmentedFusion segmented,
+                                         const std::vector<GroupId>& numbers,
+                                         const SizeHints& sizes);
+
+}  // namespace seam

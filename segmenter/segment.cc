@@ -1,0 +1,94 @@
+#include "segmenter/segment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ir/status.h"
+#include "segmenter/passes.h"
+#include "segmenter/verify.h"
+
+namespace seam {
+namespace {
+
+constexpr SegmentPass kPasses[] = {
+    {"privatize",
+     "Cheap producers (constants, broadcasts, upcasts, views) are copied to all who read them"},
+    {"vertical", "Merges a group that computes a value and one that reads it"},
+    {"siblings", "Merges two groups that read one value"},
+    {"closures", "Merges two groups and everything on the paths between them"},
+    {"split", "Cuts a group where its halves go better with what is around them"},
+    {"borders", "Moves expressions from a group to a neighbour"},
+    {"rebuild", "Takes a group and a neighbour apart and merges their expressions anew"},
+};
+
+}  // namespace
+
+absl::Span<const SegmentPass> SegmentPasses() { return kPasses; }
+
+absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const SchedulabilityGuard& guard,
+                                            const SegmentOptions& options) {
+  for (const std::string& name : options.disabled_passes) {
+    if (std::any_of(std::begin(kPasses), std::end(kPasses),
+                    [&](const SegmentPass& pass) { return name == pass.name; })) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there is no pass `", name, "`; the passes are ",
+        absl::StrJoin(kPasses, ", ",
+                      [](std::string* s, const SegmentPass& p) { absl::StrAppend(s, p.name); })));
+  }
+  const auto enabled = [&](absl::string_view name) {
+    return std::none_of(options.disabled_passes.begin(), options.disabled_passes.end(),
+                        [&](const std::string& disabled) { return disabled == name; });
+  };
+  SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(fusion, options.sizes));
+  auto axes = std::make_shared<const AxisMap>(AxisMap::Build(fusion));
+  const ValueFacts facts = FactsOf(fusion);
+  SEAM_ASSIGN_OR_RETURN(
+      InitialGroups initial,
+      MakeInitialGroups(fusion, *axes, facts, guard,
+                        PrivatizeCheapProducers(fusion, *axes, facts, enabled("privatize"))));
+  SEAM_ASSIGN_OR_RETURN(SegmentedFusion segmented,
+                        SegmentedFusion::Create(fusion, axes, std::move(initial.partition)));
+  Refinement refinement(std::move(initial.units), fusion.num_exprs());
+  for (uint32_t g = 0; g < initial.schedulers.size(); ++g) {
+    segmented.set_scheduler(GroupId(g), initial.schedulers[g]);
+  }
+
+  std::vector<ExprId> beginnings;
+  for (uint32_t e = 0; options.trace && e < fusion.num_exprs(); ++e) {
+    const GroupId g = segmented.home(ExprId(e));
+    beginnings.push_back(g.valid() ? segmented.first_expr(g) : ExprId());
+  }
+
+  Merger merger(segmented, guard, sizes, options);
+  for (bool changed = true; changed;) {
+    changed = false;
+    merger.CountRound();
+    if (enabled("vertical")) changed |= MergeVertically(merger);
+    if (enabled("siblings")) changed |= MergeSiblings(merger);
+    if (enabled("closures")) changed |= MergeClosures(merger);
+    if (!changed && enabled("split")) changed = SplitGroups(merger, refinement);
+    if (!changed && enabled("borders")) changed = MoveBorders(merger, refinement);
+    if (!changed && enabled("rebuild")) changed = RebuildGroups(merger, refinement);
+    SEAM_RETURN_IF_ERROR(merger.status());
+  }
+
+  const std::vector<GroupId> numbers = FinalNumbers(segmented);
+  SegmentationLog log = merger.Log(numbers);
+  log.beginnings = std::move(beginnings);
+  SEAM_ASSIGN_OR_RETURN(SegmentedFusion final_groups,
+                        Finalize(std::move(segmented), numbers, sizes));
+  SEAM_RETURN_IF_ERROR(VerifySegmentation(final_groups));
+  return Segmentation{std::move(final_groups), std::move(log)};
+}
+
+absl::StatusOr<SegmentedFusion> Segment(const Fusion& fusion, const SchedulabilityGuard& guard,
+                                        const SegmentOptions& options) {
+  SEAM_ASSIGN_OR_RETURN(Segmentation result, SegmentWithLog(fusion, guard, options));
+  return std::move(result.segmented);
+}
+
+}  // namespace seam

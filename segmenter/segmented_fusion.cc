@@ -1,0 +1,565 @@
+// Construction, look-ups, and the one implementation of merging.
+#include "segmenter/segmented_fusion.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+
+namespace seam {
+
+std::vector<bool> LiveExprs(const Fusion& fusion) {
+  std::vector<bool> live(fusion.num_exprs());
+  for (ValId v : fusion.outputs()) {
+    if (fusion.definition(v).valid()) live[fusion.definition(v).index()] = true;
+  }
+  for (uint32_t i = fusion.num_exprs(); i-- > 0;) {
+    if (!live[i]) continue;
+    for (ValId v : fusion.operands(ExprId(i))) {
+      if (fusion.definition(v).valid()) live[fusion.definition(v).index()] = true;
+    }
+  }
+  return live;
+}
+
+// --- Construction ---
+
+absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
+                                                        std::shared_ptr<const AxisMap> axes,
+                                                        Partition partition) {
+  SegmentedFusion s;
+  s.fusion_ = &fusion;
+  s.axes_ = std::move(axes);
+  s.facts_ = FactsOf(fusion);
+  s.num_groups_ = partition.num_groups;
+  s.groups_.resize(partition.num_groups);
+  SEAM_RETURN_IF_ERROR(s.AddInstances(std::move(partition)));
+  s.AddBuffersOfArguments();
+  std::vector<uint32_t> instances;  // Operands before users.
+  for (uint32_t i = 0, copy = fusion.num_exprs(); i < fusion.num_exprs(); ++i) {
+    if (s.instances_[i].group.valid()) instances.push_back(i);
+    for (; copy < s.instances_.size() && s.instances_[copy].expr.index() == i; ++copy)
+      instances.push_back(copy);
+  }
+  s.AddUses(instances);
+  s.AddOrderEdges();
+  SEAM_RETURN_IF_ERROR(s.SortGroups());
+  s.InitSetsOfExprs();
+  s.InitSummaries(instances);
+  s.mark_.assign(s.groups_.size(), 0);
+  s.forward_.assign(s.groups_.size(), 0);
+  s.backward_.assign(s.groups_.size(), 0);
+  return s;
+}
+
+absl::Status SegmentedFusion::AddInstances(Partition partition) {
+  const uint32_t num_exprs = fusion_->num_exprs();
+  if (partition.home.size() != num_exprs) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "homes of ", partition.home.size(), " expressions given, the graph has ", num_exprs));
+  }
+  const std::vector<bool> live = LiveExprs(*fusion_);
+  instances_.reserve(num_exprs + partition.copies.size());
+  instance_links_.reserve(num_exprs + partition.copies.size());
+  is_copied_.resize(num_exprs);
+  slots_.resize(fusion_->num_vals());
+  for (uint32_t i = 0; i < num_exprs; ++i) {
+    const ExprId e(i);
+    const GroupId g = partition.home[i];
+    if (g.valid() ? g.index() >= groups_.size() || !live[i] : live[i]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expression `", fusion_->name(fusion_->result(e)), "`: ",
+                       !g.valid() ? "has no home"
+                       : live[i]  ? "its home is no group"
+                                  : "no output needs it, yet it has a home"));
+    }
+    instances_.push_back(Instance{e, GroupId(), fusion_->result(e).index(), i});
+    instance_links_.emplace_back();
+    if (g.valid()) AddHome(e, g);
+  }
+  std::sort(partition.copies.begin(), partition.copies.end());
+  for (const auto& [e, g] : partition.copies) {
+    if (e.index() >= num_exprs || g.index() >= groups_.size()) {
+      return absl::InvalidArgumentError("a copy of no expression or in no group");
+    }
+    if (!live[e.index()] || computes(g, e)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expression `", fusion_->name(fusion_->result(e)), "` is copied into group ",
+                       g.index(), ", which has it, or is dead code"));
+    }
+    AddCopy(e, g);
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].homes.size == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("group ", g, " has no expressions of its own"));
+    }
+  }
+  for (const OrderConstraint& c : partition.order) {
+    if (c.before.index() >= num_exprs || c.after.index() >= num_exprs || !live[c.before.index()] ||
+        !live[c.after.index()] || c.val.index() >= fusion_->num_vals()) {
+      return absl::InvalidArgumentError("an order between expressions that do not exist");
+    }
+  }
+  order_ = std::move(partition.order);
+  return absl::OkStatus();
+}
+
+void SegmentedFusion::AddHome(ExprId e, GroupId g) {
+  Instance& instance = instances_[e.index()];
+  instance.group = g;
+  instance.component = e.index();
+  Group& group = groups_[g.index()];
+  group.first_expr = std::min(group.first_expr, e);
+  ++group.num_exprs;
+  PushFront(instance_links_, group.homes, e.index());
+  for (int r = 0; r < fusion_->num_results(e); ++r) {
+    slots_[instance.first_slot + r] = Slot();
+    slots_[instance.first_slot + r].instance = e.index();
+  }
+}
+
+uint32_t SegmentedFusion::AddCopy(ExprId e, GroupId g) {
+  const uint32_t i = static_cast<uint32_t>(instances_.size());
+  instances_.push_back(Instance{e, g, static_cast<uint32_t>(slots_.size()), i});
+  instance_links_.emplace_back();
+  copies_.emplace(Key(g, e.index()), i);
+  is_copied_[e.index()] = true;
+  Group& group = groups_[g.index()];
+  ++group.num_exprs;
+  PushFront(instance_links_, group.copies, i);
+  for (int r = 0; r < fusion_->num_results(e); ++r) {
+    slots_.emplace_back();
+    slots_.back().instance = i;
+  }
+  return i;
+}
+
+uint32_t SegmentedFusion::FindCopy(GroupId g, ExprId e) const {
+  if (!is_copied_[e.index()]) return kNone;
+  const auto it = copies_.find(Key(g, e.index()));
+  return it == copies_.end() ? kNone : it->second;
+}
+
+SegmentedFusion::Source SegmentedFusion::SourceOf(GroupId g, ValId v) const {
+  const ExprId e = fusion_->definition(v);
+  if (e.valid()) {
+    if (home(e) == g) return Source{v.index(), kNone};
+    if (const uint32_t copy = FindCopy(g, e); copy != kNone) {
+      return Source{instances_[copy].first_slot + (v.index() - fusion_->result(e).index()), kNone};
+    }
+  }
+  const EdgeId edge = data_edge(g, v);
+  return Source{kNone, edge.valid() ? edge.index() : kNone};
+}
+
+EdgeId SegmentedFusion::data_edge(GroupId to, ValId v) const {
+  const auto it = data_edges_.find(Key(to, v.index()));
+  return it == data_edges_.end() ? EdgeId() : it->second;
+}
+
+EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
+  const EdgeId id(static_cast<uint32_t>(edges_.size()));
+  edges_.push_back(edge);
+  edge_states_.emplace_back();
+  in_links_.emplace_back();
+  out_links_.emplace_back();
+  reader_links_.emplace_back();
+  PushFront(in_links_, groups_[edge.to.index()].in, id.index());
+  if (edge.from.valid()) PushFront(out_links_, groups_[edge.from.index()].out, id.index());
+  if (edge.kind == EdgeKind::kData) {
+    PushFront(reader_links_, readers_[edge.buffer.index()], id.index());
+    data_edges_.emplace(Key(edge.to, edge.val.index()), id);
+  } else {
+    order_edges_.emplace(Key(edge.from, edge.to.index()), id);
+  }
+  return id;
+}
+
+// Takes the edge out of all lists; what it was stays readable, apart from where it led.
+void SegmentedFusion::DropEdge(EdgeId id) {
+  SegmentedEdge& edge = edges_[id.index()];
+  Remove(in_links_, groups_[edge.to.index()].in, id.index());
+  if (edge.from.valid()) Remove(out_links_, groups_[edge.from.index()].out, id.index());
+  if (edge.kind == EdgeKind::kData) {
+    Remove(reader_links_, readers_[edge.buffer.index()], id.index());
+    data_edges_.erase(Key(edge.to, edge.val.index()));
+    DropBufferIfUnread(edge.buffer);
+  } else {
+    order_edges_.erase(Key(edge.from, edge.to.index()));
+  }
+  edge.to = GroupId();
+}
+
+BufferId SegmentedFusion::AddBuffer(ValId v, GroupId from) {
+  const BufferId id(static_cast<uint32_t>(buffers_.size()));
+  buffers_.push_back(Buffer{v, from, fusion_->dtype(v), {}, BufferId()});
+  buffer_links_.emplace_back();
+  readers_.emplace_back();
+  if (from.valid()) PushFront(buffer_links_, groups_[from.index()].buffers, id.index());
+  return buffer_of_[v.index()] = id;
+}
+
+void SegmentedFusion::DropBufferIfUnread(BufferId id) {
+  const Buffer& buffer = buffers_[id.index()];
+  if (readers_[id.index()].size > 0 || fusion_->is_output(buffer.val) || !buffer.from.valid())
+    return;
+  Remove(buffer_links_, groups_[buffer.from.index()].buffers, id.index());
+  buffer_of_[buffer.val.index()] = BufferId();
+}
+
+void SegmentedFusion::AddBuffersOfArguments() {
+  buffer_of_.resize(fusion_->num_vals());
+  for (ValId v : fusion_->inputs()) AddBuffer(v, GroupId());
+  for (ValId v : fusion_->outputs()) {
+    if (!buffer_of(v).valid()) AddBuffer(v, home(fusion_->definition(v)));
+  }
+}
+
+void SegmentedFusion::AddUses(absl::Span<const uint32_t> instances) {
+  for (uint32_t i : instances) {
+    const GroupId g = instances_[i].group;
+    const ExprId e = instances_[i].expr;
+    instances_[i].first_use = static_cast<uint32_t>(uses_.size());
+    for (int n = 0; n < static_cast<int>(fusion_->operands(e).size()); ++n) {
+      const ValId v = fusion_->operands(e)[n];
+      Source source = SourceOf(g, v);
+      if (source.slot == kNone && source.edge == kNone) {
+        const ExprId definition = fusion_->definition(v);
+        const GroupId from = definition.valid() ? home(definition) : GroupId();
+        const BufferId buffer = buffer_of(v).valid() ? buffer_of(v) : AddBuffer(v, from);
+        source.edge = AddEdge({from, g, v, buffer, EdgeKind::kData}).index();
+      }
+      const AxisSet exchanged = axes_->exchanged(e, n);
+      SetId left = kNone;
+      if (!exchanged.empty()) left = sets_.Intern(Difference(axes_->axes(v), exchanged));
+      const uint32_t use = static_cast<uint32_t>(uses_.size());
+      uses_.push_back(Use{i, left, kNone});
+      Append(UsesOf(source), UseList{use, use, left == kNone, left != kNone});
+    }
+  }
+}
+
+void SegmentedFusion::AddOrderEdge(const OrderConstraint& c) {
+  const GroupId from = home(c.before), to = home(c.after);
+  if (from == to || order_edges_.contains(Key(from, to.index()))) return;
+  AddEdge({from, to, c.val, BufferId(), EdgeKind::kOrder});
+}
+
+void SegmentedFusion::AddOrderEdges() {
+  for (uint32_t i = 0; i < order_.size(); ++i) {
+    AddOrderEdge(order_[i]);
+    order_of_expr_.emplace_back(order_[i].before, i);
+    order_of_expr_.emplace_back(order_[i].after, i);
+  }
+  std::sort(order_of_expr_.begin(), order_of_expr_.end());
+}
+
+// --- Look-ups ---
+
+GroupId SegmentedFusion::survivor(GroupId g) const {
+  while (!alive(g)) g = GroupId(groups_[g.index()].after);
+  return g;
+}
+
+std::vector<GroupId> SegmentedFusion::groups() const {
+  std::vector<GroupId> list;
+  list.reserve(num_groups_);
+  for (uint32_t g = first_group_; g != kNone; g = groups_[g].after) list.push_back(GroupId(g));
+  return list;
+}
+
+std::vector<ExprId> SegmentedFusion::ExprsOf(LinkList instances) const {
+  std::vector<ExprId> list;
+  list.reserve(instances.size);
+  for (InstanceId i : IdRange<InstanceId>(&instance_links_, instances)) {
+    list.push_back(instances_[i.index()].expr);
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+std::vector<ExprId> SegmentedFusion::exprs(GroupId g) const {
+  return ExprsOf(groups_[g.index()].homes);
+}
+
+std::vector<ExprId> SegmentedFusion::copies(GroupId g) const {
+  return ExprsOf(groups_[g.index()].copies);
+}
+
+std::vector<ExprId> SegmentedFusion::all_exprs(GroupId g) const {
+  std::vector<ExprId> list = exprs(g);
+  const std::vector<ExprId> more = copies(g);
+  const size_t middle = list.size();
+  list.insert(list.end(), more.begin(), more.end());
+  std::inplace_merge(list.begin(), list.begin() + middle, list.end());
+  return list;
+}
+
+std::vector<ValId> SegmentedFusion::inputs(GroupId g) const {
+  std::vector<ValId> list;
+  for (EdgeId e : in_edges(g)) {
+    if (edge(e).kind == EdgeKind::kData) list.push_back(edge(e).val);
+  }
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+std::vector<ValId> SegmentedFusion::outputs(GroupId g) const {
+  std::vector<ValId> list;
+  for (BufferId b : buffers(g)) list.push_back(buffer(b).val);
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+int64_t SegmentedFusion::MemoryBytes() const {
+  const auto bytes = [](const auto& v) {
+    return static_cast<int64_t>(v.capacity() * sizeof(v[0]));
+  };
+  int64_t total = bytes(groups_) + bytes(instances_) + bytes(instance_links_) + bytes(edges_) +
+                  bytes(edge_states_) + bytes(in_links_) + bytes(out_links_) +
+                  bytes(reader_links_) + bytes(buffers_) + bytes(buffer_links_) + bytes(readers_) +
+                  bytes(buffer_of_) + bytes(space_) + bytes(kept_) + bytes(slots_) + bytes(uses_) +
+                  bytes(mark_) + bytes(forward_) + bytes(backward_);
+  // A slot of a flat_hash_map takes its pair and a byte.
+  total += static_cast<int64_t>(
+      (copies_.capacity() + data_edges_.capacity() + order_edges_.capacity()) * 17);
+  for (const Group& group : groups_) total += bytes(group.reductions);
+  return total;
+}
+
+// --- Merging ---
+
+GroupId SegmentedFusion::Largest(absl::Span<const GroupId> members) const {
+  const auto weight = [&](GroupId g) {
+    return static_cast<int64_t>(num_exprs(g)) + degree(g) + groups_[g.index()].buffers.size;
+  };
+  GroupId largest = members[0];
+  for (GroupId g : members) {
+    const int64_t difference = weight(g) - weight(largest);
+    if (difference > 0 || (difference == 0 && g < largest)) largest = g;
+  }
+  return largest;
+}
+
+void SegmentedFusion::Internalize(EdgeId e, uint32_t slot, MergeWork& work) {
+  const EdgeState& state = edge_states_[e.index()];
+  work.crossing.push_back({slot, state.uses, state.downstream});
+  DropEdge(e);
+}
+
+// Edges among the members go, the others lead to and from `to`, and what was read twice is read
+// once.
+void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
+  const auto is_member = [&](GroupId g) { return g.valid() && mark_[g.index()] == search_; };
+  const auto drop_inner = [&](EdgeId e) {
+    if (edge(e).kind == EdgeKind::kData) {
+      Internalize(e, edge(e).val.index(), work);
+    } else {
+      DropEdge(e);
+    }
+  };
+  Group& source = groups_[from.index()];
+  Group& target = groups_[to.index()];
+  const EdgeRange in = in_edges(from), out = out_edges(from);
+  for (EdgeId e : std::vector<EdgeId>(in.begin(), in.end())) {
+    SegmentedEdge& x = edges_[e.index()];
+    if (is_member(x.from)) {
+      drop_inner(e);
+      continue;
+    }
+    const bool data = x.kind == EdgeKind::kData;
+    auto& index = data ? data_edges_ : order_edges_;
+    const auto key = [&] { return data ? Key(x.to, x.val.index()) : Key(x.from, x.to.index()); };
+    const uint64_t old_key = key();
+    x.to = to;
+    const auto [kept, inserted] = index.try_emplace(key(), e);
+    if (!inserted) {
+      if (data) JoinReads(kept->second, e);
+      x.to = from;
+      DropEdge(e);
+      continue;
+    }
+    index.erase(old_key);
+    Remove(in_links_, source.in, e.index());
+    PushFront(in_links_, target.in, e.index());
+    if (data) work.moved_reads.push_back(e);
+  }
+  for (EdgeId e : std::vector<EdgeId>(out.begin(), out.end())) {
+    SegmentedEdge& x = edges_[e.index()];
+    if (is_member(x.to)) {
+      drop_inner(e);
+      continue;
+    }
+    if (x.kind == EdgeKind::kOrder) {
+      const bool inserted = order_edges_.try_emplace(Key(to, x.to.index()), e).second;
+      if (!inserted) {
+        DropEdge(e);
+        continue;
+      }
+      order_edges_.erase(Key(from, x.to.index()));
+    }
+    x.from = to;
+    Remove(out_links_, source.out, e.index());
+    PushFront(out_links_, target.out, e.index());
+  }
+  const auto exported = buffers(from);
+  for (BufferId b : std::vector<BufferId>(exported.begin(), exported.end())) {
+    buffers_[b.index()].from = to;
+    Remove(buffer_links_, source.buffers, b.index());
+    PushFront(buffer_links_, target.buffers, b.index());
+  }
+}
+
+void SegmentedFusion::MoveInstances(GroupId from, GroupId to, MergeWork& work) {
+  Group& source = groups_[from.index()];
+  Group& target = groups_[to.index()];
+  while (source.homes.head != kNone) {
+    const uint32_t i = source.homes.head;
+    Remove(instance_links_, source.homes, i);
+    PushFront(instance_links_, target.homes, i);
+    instances_[i].group = to;
+    if (const uint32_t copy = FindCopy(to, instances_[i].expr); copy != kNone) {
+      DropCopy(copy, i, work);
+    }
+  }
+}
+
+// After MoveInstances for all members.
+void SegmentedFusion::MoveCopies(GroupId from, GroupId to, MergeWork& work) {
+  Group& source = groups_[from.index()];
+  while (source.copies.head != kNone) {
+    const uint32_t i = source.copies.head;
+    const ExprId e = instances_[i].expr;
+    const uint32_t other = home(e) == to ? e.index() : FindCopy(to, e);
+    if (other != kNone) {
+      DropCopy(i, other, work);
+      continue;
+    }
+    Remove(instance_links_, source.copies, i);
+    PushFront(instance_links_, groups_[to.index()].copies, i);
+    copies_.erase(Key(from, e.index()));
+    copies_.emplace(Key(to, e.index()), i);
+    instances_[i].group = to;
+    // What the other members read of it they have now.
+    for (int r = 0; r < fusion_->num_results(e); ++r) {
+      const EdgeId edge = data_edge(to, fusion_->result(e, r));
+      if (edge.valid()) Internalize(edge, instances_[i].first_slot + r, work);
+    }
+  }
+}
+
+void SegmentedFusion::DropCopy(uint32_t copy, uint32_t instead, MergeWork& work) {
+  Instance& instance = instances_[copy];
+  copies_.erase(Key(instance.group, instance.expr.index()));
+  Remove(instance_links_, groups_[instance.group.index()].copies, copy);
+  instance.group = GroupId();
+  work.dropped.emplace_back(copy, instead);
+}
+
+GroupId SegmentedFusion::Merge(absl::Span<const GroupId> members, const Placement& placement) {
+  const GroupId to = Largest(members);
+  Reorder(members, to, placement);
+  ++search_;
+  for (GroupId g : members) mark_[g.index()] = search_;
+  MergeWork work;
+  for (GroupId g : members) {
+    if (g != to) JoinRecords(groups_[to.index()], groups_[g.index()]);
+  }
+  for (GroupId g : members) {
+    if (g == to) continue;
+    MoveEdges(g, to, work);
+    MoveInstances(g, to, work);
+  }
+  for (GroupId g : members) {
+    if (g != to) MoveCopies(g, to, work);
+  }
+  for (EdgeId e : work.moved_reads) {
+    if (!edge_alive(e)) continue;
+    const ValId v = edge(e).val;
+    const Source source = SourceOf(to, v);
+    if (source.slot != kNone) Internalize(e, source.slot, work);
+  }
+  SettleCrossing(to, work);
+  SettleDropped(to, work);
+  for (GroupId g : members) {
+    if (g == to) continue;
+    Group& gone = groups_[g.index()];
+    gone = Group();
+    gone.alive = false;
+    gone.after = to.index();
+    --num_groups_;
+  }
+  return to;
+}
+
+// --- Splitting ---
+
+std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupPart> parts) {
+  // What the group was, taken off it.
+  std::vector<EdgeId> in, out;
+  for (EdgeId e : in_edges(g)) in.push_back(e);
+  for (EdgeId e : out_edges(g)) (edge(e).kind == EdgeKind::kData ? out : in).push_back(e);
+  for (EdgeId e : in) DropEdge(e);
+  for (EdgeId e : out) Remove(out_links_, groups_[g.index()].out, e.index());
+  std::vector<BufferId> exported;
+  for (BufferId b : buffers(g)) exported.push_back(b);
+  for (BufferId b : exported) Remove(buffer_links_, groups_[g.index()].buffers, b.index());
+  for (ExprId e : exprs(g)) instances_[e.index()].group = GroupId();
+  for (ExprId e : copies(g)) {
+    const uint32_t copy = FindCopy(g, e);
+    instances_[copy].group = GroupId();
+    copies_.erase(Key(g, e.index()));
+  }
+  Group emptied;
+  emptied.label = groups_[g.index()].label;
+  emptied.before = groups_[g.index()].before;
+  emptied.after = groups_[g.index()].after;
+  groups_[g.index()] = std::move(emptied);
+  // The parts, in its place.
+  std::vector<GroupId> ids = {g};
+  for (size_t p = 1; p < parts.size(); ++p) {
+    ids.emplace_back(static_cast<uint32_t>(groups_.size()));
+    groups_.emplace_back();
+    mark_.push_back(0);
+    forward_.push_back(0);
+    backward_.push_back(0);
+    PlaceBehind(ids[p - 1], ids[p]);
+    ++num_groups_;
+  }
+  std::vector<std::pair<ExprId, uint32_t>> instances;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    for (ExprId e : parts[p].own) {
+      AddHome(e, ids[p]);
+      instances.emplace_back(e, e.index());
+    }
+    for (ExprId e : parts[p].copies) instances.emplace_back(e, AddCopy(e, ids[p]));
+  }
+  std::sort(instances.begin(), instances.end());
+  std::vector<uint32_t> added;
+  for (const auto& [e, i] : instances) added.push_back(i);
+  for (BufferId b : exported) {
+    Buffer& buffer = buffers_[b.index()];
+    buffer.from = home(fusion_->definition(buffer.val));
+    PushFront(buffer_links_, groups_[buffer.from.index()].buffers, b.index());
+  }
+  for (EdgeId e : out) {
+    SegmentedEdge& x = edges_[e.index()];
+    x.from = home(fusion_->definition(x.val));
+    PushFront(out_links_, groups_[x.from.index()].out, e.index());
+  }
+  AddUses(added);
+  for (const auto& [e, i] : instances) {
+    if (i != e.index()) continue;
+    for (auto c = std::lower_bound(order_of_expr_.begin(), order_of_expr_.end(),
+                                   std::pair<ExprId, uint32_t>(e, 0));
+         c != order_of_expr_.end() && c->first == e; ++c) {
+      AddOrderEdge(order_[c->second]);
+    }
+  }
+  InitSummaries(added);
+  return ids;
+}
+
+}  // namespace seam

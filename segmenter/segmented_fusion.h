@@ -1,0 +1,374 @@
+// SegmentedFusion: a Fusion partitioned into groups that are joined by explicit edges.
+//
+// A group has home expressions (every live expression has exactly one home) and copies: expressions
+// whose home is elsewhere or here no more, which it computes for itself. A Buffer is one value in
+// memory: a fusion input, or what a group exports because another group or the caller reads it. A
+// SegmentedEdge is one group that reads one buffer (kind data), or a group that must run after
+// another (kind order). A value with three reading groups has one buffer and three edges, and stays
+// an output of its group until the last of them has merged in.
+//
+// Invariants (VerifySegmentation in segmenter/verify.h checks them from scratch):
+//  - an expression that no output depends on has no home; every other one has one;
+//  - a group reads a value through an edge if and only if an expression of it reads the value and
+//    none computes it;
+//  - a buffer of a group exists if and only if it has an edge or the Fusion returns its value;
+//  - groups and edges form no cycle, and the order of the groups is topological;
+//  - summary(g) equals what Summarize says of the group's expressions.
+//
+// Ids are stable under Merge: the joined group has the id of its largest member, the others are no
+// more. Replace makes one group several, and gives it copies. All merges together take O(E log E)
+// for E edges and instances, searches for cycles apart. Thread-safety: const functions may be
+// called from many threads. The Fusion must outlive it and stay where it is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "ir/fusion.h"
+#include "segmenter/axis_set_table.h"
+#include "segmenter/guard.h"
+#include "segmenter/intrusive_list.h"
+#include "segmenter/summary.h"
+
+namespace seam {
+
+using GroupId = Id<struct GroupTag>;
+using EdgeId = Id<struct EdgeTag>;
+using BufferId = Id<struct BufferTag>;
+
+struct Buffer {
+  ValId val;
+  GroupId from;  // Invalid for a fusion input.
+  DType dtype = DType::F32;
+  AxisVector order;   // Dimensions from the outermost in memory; empty for row-major.
+  BufferId alias_of;  // The buffer whose memory it shares, if any.
+};
+
+enum class EdgeKind : uint8_t { kData, kOrder };
+
+struct SegmentedEdge {
+  GroupId from;  // Invalid when a fusion input is read.
+  GroupId to;
+  ValId val;
+  BufferId buffer;  // Invalid for kind order.
+  EdgeKind kind = EdgeKind::kData;
+};
+
+// Every group that has `after` must run after the group that has `before`, because of `val`.
+struct OrderConstraint {
+  ExprId before, after;
+  ValId val;
+};
+
+// What a SegmentedFusion is made from.
+struct Partition {
+  uint32_t num_groups = 0;
+  std::vector<GroupId> home;  // Per expression; invalid for dead code.
+  std::vector<std::pair<ExprId, GroupId>> copies;
+  std::vector<OrderConstraint> order;
+};
+
+// Per expression: whether an output of the Fusion depends on it. Linear.
+std::vector<bool> LiveExprs(const Fusion& fusion);
+
+// What a group is made of: expressions of its own, and those that it computes as well.
+struct GroupPart {
+  std::vector<ExprId> own, copies;
+};
+
+// Where in the topological order a joined group can stand, and what has to make room for it.
+struct Placement {
+  bool at_last = false;  // At the place of the last member, else of the first.
+  std::vector<GroupId>
+      moved;  // Groups to move right behind it (at_last) or right before it, in order.
+};
+
+enum class Convexity : uint8_t { kConvex, kNotConvex, kBudget };
+
+// What a merge would make, without making it.
+struct MergeEstimate {
+  GroupSummary summary;
+  // Whether `summary` is exact. Otherwise (three or more groups in a row) it may hold too many sets
+  // in `held`. Two computations of one expression count apart in num_exprs and num_reductions,
+  // their readers in recompute_factor, and they do not make the group connected.
+  bool exact = true;
+  int64_t saved_bytes = 0;  // Of device memory traffic.
+};
+
+class SegmentedFusion {
+ public:
+  // Errors: kInvalidArgument for a home that does not exist, a live expression without one or a
+  // dead one with one, a copy of what the group has already, groups without expressions, and groups
+  // that depend on each other in a cycle.
+  static absl::StatusOr<SegmentedFusion> Create(const Fusion& fusion,
+                                                std::shared_ptr<const AxisMap> axes,
+                                                Partition partition);
+
+  const Fusion& fusion() const { return *fusion_; }
+  const AxisMap& axes() const { return *axes_; }
+  const std::shared_ptr<const AxisMap>& shared_axes() const { return axes_; }
+  const ValueFacts& facts() const { return facts_; }
+  absl::Span<const OrderConstraint> order_constraints() const { return order_; }
+
+  // Groups. Lists come sorted by id and are made on demand.
+  uint32_t num_groups() const { return num_groups_; }
+  uint32_t group_limit() const {
+    return static_cast<uint32_t>(groups_.size());
+  }  // Ids are below it.
+  bool alive(GroupId g) const { return groups_[g.index()].alive; }
+  GroupId survivor(GroupId g) const;    // The group into which `g` was merged, or `g`.
+  std::vector<GroupId> groups() const;  // In topological order.
+  bool Precedes(GroupId a, GroupId b) const { return label(a) < label(b); }  // In that order.
+  GroupId home(ExprId e) const { return instances_[e.index()].group; }  // Invalid for dead code.
+  std::vector<ExprId> exprs(GroupId g) const;                           // At home in `g`.
+  std::vector<ExprId> copies(GroupId g) const;
+  std::vector<ExprId> all_exprs(GroupId g) const;  // Both.
+  int num_exprs(GroupId g) const { return groups_[g.index()].num_exprs; }
+  ExprId first_expr(GroupId g) const {
+    return groups_[g.index()].first_expr;
+  }  // The lowest of its own.
+  std::vector<ValId> inputs(GroupId g) const;
+  std::vector<ValId> outputs(GroupId g) const;
+  bool computes(GroupId g, ExprId e) const { return home(e) == g || FindCopy(g, e) != kNone; }
+  GroupSummary summary(GroupId g) const;
+  // Equal numbers for groups with equal GroupSummary::spaces.
+  uint32_t spaces_key(GroupId g) const { return groups_[g.index()].spaces; }
+  SchedulerKind scheduler(GroupId g) const { return groups_[g.index()].scheduler; }
+  void set_scheduler(GroupId g, SchedulerKind s) { groups_[g.index()].scheduler = s; }
+
+  // Edges and buffers. Ids of dropped ones are not used again.
+  uint32_t edge_limit() const { return static_cast<uint32_t>(edges_.size()); }
+  const SegmentedEdge& edge(EdgeId e) const { return edges_[e.index()]; }
+  bool edge_alive(EdgeId e) const { return edges_[e.index()].to.valid(); }
+  const Buffer& buffer(BufferId b) const { return buffers_[b.index()]; }
+  void set_buffer_order(BufferId b, AxisVector order) {
+    buffers_[b.index()].order = std::move(order);
+  }
+  BufferId buffer_of(ValId v) const {
+    return buffer_of_[v.index()];
+  }                                             // Invalid for an internal value.
+  EdgeId data_edge(GroupId to, ValId v) const;  // Invalid if there is none.
+  using EdgeRange = IdRange<EdgeId>;
+  using out_edge_iterator =
+      EdgeRange::iterator;  // Boost's transitive_reduction asks the graph itself for it.
+  EdgeRange in_edges(GroupId g) const { return {&in_links_, groups_[g.index()].in}; }
+  EdgeRange out_edges(GroupId g) const { return {&out_links_, groups_[g.index()].out}; }
+  EdgeRange readers(BufferId b) const { return {&reader_links_, readers_[b.index()]}; }
+  IdRange<BufferId> buffers(GroupId g) const {
+    return {&buffer_links_, groups_[g.index()].buffers};
+  }
+  uint32_t degree(GroupId g) const {
+    return groups_[g.index()].in.size + groups_[g.index()].out.size;
+  }
+
+  // Whether no path leaves the members and returns to them, looking at most at `max_edges` edges.
+  Convexity CheckConvex(absl::Span<const GroupId> members, int max_edges, Placement* placement);
+  // `a`, `b` and all groups on paths from `a` to `b`; empty if there are more than `max_groups` of
+  // them or finding them takes more than `max_edges` edges.
+  std::vector<GroupId> Closure(GroupId a, GroupId b, int max_groups, int max_edges);
+
+  // `val_bytes`: per value, what reading or writing it costs. Time in the border of all but the
+  // largest member.
+  MergeEstimate Estimate(absl::Span<const GroupId> members, absl::Span<const int64_t> val_bytes);
+
+  // saved_bytes of the estimate alone.
+  int64_t SavedBytes(absl::Span<const GroupId> members, absl::Span<const int64_t> val_bytes);
+
+  // Makes one group of the members, which CheckConvex found convex with this placement. Returns its
+  // id.
+  GroupId Merge(absl::Span<const GroupId> members, const Placement& placement);
+
+  // Makes the group anew as these parts, in an order in which they can run, and together without
+  // a cycle. Each of the group's own expressions is a part's own, and every part has some. Returns
+  // the parts' ids, of which the first is `g`. Linear in the group.
+  std::vector<GroupId> Replace(GroupId g, absl::Span<const GroupPart> parts);
+
+  int64_t MemoryBytes() const;  // Without the Fusion and the AxisMap.
+
+ private:
+  static constexpr uint32_t kNone = kNoLink;
+  using SetId = AxisSetTable::SetId;
+  using FamilyId = AxisSetTable::FamilyId;
+
+  using InstanceId = Id<struct InstanceTag>;
+  // One computation of an expression in a group. Those of the homes have the expressions' indices.
+  struct Instance {
+    ExprId expr;
+    GroupId group;        // Invalid for dead code and for a copy that gave way to another instance.
+    uint32_t first_slot;  // Of its first result.
+    uint32_t component;   // Union-find of what is connected within a group.
+    uint32_t first_use = kNone;  // Its uses are consecutive, one an operand.
+  };
+  struct Use {  // An operand of an instance.
+    uint32_t instance;
+    SetId exchange;  // What the exchange leaves of the operand's axes; kNone where it is none.
+    uint32_t next;
+  };
+  struct UseList {
+    uint32_t head = kNone, tail = kNone;
+    uint32_t plain = 0, exchanged = 0;
+    uint32_t num_maps() const { return exchanged + (plain > 0 ? 1 : 0); }
+  };
+  // What is downstream of a value in a group.
+  struct Downstream {
+    SetId axes = AxisSetTable::kNoAxes;
+    FamilyId exchanges = AxisSetTable::kNoSets;  // What they leave, the minimal ones.
+    bool reduces = false;
+    friend bool operator==(const Downstream&, const Downstream&) = default;
+  };
+  struct Slot {  // A value that an instance computes.
+    FamilyId upstream =
+        AxisSetTable::kNoSets;  // Minimal kept sets of the reductions upstream in the group.
+    Downstream downstream;
+    UseList uses;  // In the group.
+    uint32_t instance = kNone;
+  };
+  struct EdgeState {  // A value that a group reads.
+    Downstream downstream;
+    UseList uses;
+  };
+  struct Source {  // Where an instance finds an operand: a slot of its group, or an edge.
+    uint32_t slot = kNone;
+    uint32_t edge = kNone;
+  };
+  struct Group {
+    LinkList homes, copies, buffers, in, out;
+    FamilyId spaces = AxisSetTable::kNoSets, held = AxisSetTable::kNoSets,
+             kept = AxisSetTable::kNoSets;
+    int num_exprs = 0, num_reductions = 0, components = 0;
+    bool alive = true, views_only = true, library = false, barrier = false;
+    SchedulerKind scheduler = SchedulerKind::kNone;
+    int64_t recompute_log = 0;
+    ExprId first_expr;
+    std::vector<ExprId> reductions;  // The first ones.
+    uint64_t label = 0;              // Ascending in the order of the groups.
+    uint32_t before = kNone,
+             after = kNone;  // In that order. A merged one: `after` is its survivor.
+  };
+  struct MergeWork {   // What a merge has moved and the summaries have not seen yet.
+    struct Crossing {  // Uses that a slot serves now, and what was downstream of the edge that they
+                       // had.
+      uint32_t slot;
+      UseList uses;
+      Downstream downstream;
+    };
+    std::vector<Crossing> crossing;
+    std::vector<std::pair<uint32_t, uint32_t>>
+        dropped;                      // (copy, the instance that serves its readers).
+    std::vector<EdgeId> moved_reads;  // Data edges that lead to the joined group since.
+  };
+
+  SegmentedFusion() = default;
+
+  // Construction, of everything or (those that take instances, operands before users) of groups
+  // that Replace makes anew.
+  absl::Status AddInstances(Partition partition);
+  void AddHome(ExprId e, GroupId g);
+  uint32_t AddCopy(ExprId e, GroupId g);
+  void AddBuffersOfArguments();
+  void AddUses(absl::Span<const uint32_t> instances);
+  void AddOrderEdge(const OrderConstraint& constraint);
+  void AddOrderEdges();
+  absl::Status SortGroups();
+  void InitSetsOfExprs();
+  void InitSummaries(absl::Span<const uint32_t> instances);
+
+  uint64_t label(GroupId g) const { return groups_[g.index()].label; }
+  static uint64_t Key(GroupId g, uint32_t i) { return uint64_t{g.index()} << 32 | i; }
+  uint32_t FindCopy(GroupId g, ExprId e) const;  // The instance, or kNone.
+  Source SourceOf(GroupId g, ValId v) const;
+  ValId SlotValue(uint32_t slot) const;
+  UseList& UsesOf(Source s) {
+    return s.slot != kNone ? slots_[s.slot].uses : edge_states_[s.edge].uses;
+  }
+  EdgeId AddEdge(SegmentedEdge edge);
+  void DropEdge(EdgeId e);
+  BufferId AddBuffer(ValId v, GroupId from);
+  void DropBufferIfUnread(BufferId b);
+
+  // Merging (segmented_fusion.cc) and its effects on the summaries (dataflow.cc).
+  GroupId Largest(absl::Span<const GroupId> members) const;
+  std::vector<ExprId> ExprsOf(LinkList instances) const;
+  void MoveEdges(GroupId from, GroupId to, MergeWork& work);
+  void MoveInstances(GroupId from, GroupId to, MergeWork& work);
+  void MoveCopies(GroupId from, GroupId to, MergeWork& work);
+  void DropCopy(uint32_t copy, uint32_t instead, MergeWork& work);
+  void Internalize(EdgeId e, uint32_t slot, MergeWork& work);
+  void JoinReads(EdgeId kept, EdgeId dropped);
+  void JoinRecords(Group& to, const Group& from);
+  void SettleCrossing(GroupId g, MergeWork& work);
+  void SettleDropped(GroupId g, MergeWork& work);
+  void Append(UseList& to, const UseList& from);
+  void AddReaders(Group& group, uint32_t slot, const UseList& more);
+  void ServeReaders(GroupId g, uint32_t slot, const UseList& readers, const Downstream& downstream);
+  Downstream Join(const Downstream& a, const Downstream& b);
+  Downstream DownstreamOfUse(const Use& use);
+  void AddUpstream(Group& group, uint32_t slot, FamilyId upstream);
+  void PassUpstream(Group& group, const UseList& uses, FamilyId upstream,
+                    std::vector<std::pair<uint32_t, FamilyId>>& work);
+  void AddDownstream(GroupId g, Source at, const Downstream& more);
+  void AddHeld(Group& group, SetId set) {
+    group.held = sets_.Union(group.held, sets_.Family(set), AxisSetTable::Keep::kMinimal);
+  }
+  uint32_t Component(uint32_t instance);
+  void Connect(Group& group, uint32_t a, uint32_t b);
+  GroupSummary Expand(const Group& record) const;
+
+  // Estimates (estimate.cc). `joined` is the record of the joined group in the making.
+  struct Border;
+  GroupId LargestBorder(absl::Span<const GroupId> members) const;
+  Border BorderOf(absl::Span<const GroupId> members, GroupId largest);
+  int64_t SavedBytes(const Border& border, GroupId largest,
+                     absl::Span<const int64_t> val_bytes) const;
+  void JoinComponents(const Border& border, GroupId largest, Group& joined);
+  void JoinMaps(const Border& border, Group& joined) const;
+  bool JoinHeld(const Border& border, Group& joined);
+
+  // The order of the groups (group_order.cc).
+  void Reorder(absl::Span<const GroupId> members, GroupId joined, const Placement& placement);
+  void Unlink(GroupId g);
+  void PlaceBehind(GroupId where, GroupId g);
+  void PlaceBefore(GroupId where, GroupId g);
+  void SetLabelBetween(GroupId g);
+
+  const Fusion* fusion_ = nullptr;
+  std::shared_ptr<const AxisMap> axes_;
+  ValueFacts facts_;
+  std::vector<OrderConstraint> order_;
+  std::vector<std::pair<ExprId, uint32_t>>
+      order_of_expr_;  // Indices in order_ of either end's; sorted.
+
+  std::vector<Group> groups_;
+  uint32_t num_groups_ = 0;
+  uint32_t first_group_ = kNone;  // In topological order.
+
+  std::vector<Instance> instances_;
+  std::vector<Link> instance_links_;
+  std::vector<bool> is_copied_;                     // Per expression: copies exist or existed.
+  absl::flat_hash_map<uint64_t, uint32_t> copies_;  // (group, expression) to instance.
+  std::vector<SegmentedEdge> edges_;
+  std::vector<EdgeState> edge_states_;
+  std::vector<Link> in_links_, out_links_, reader_links_;  // Per edge.
+  absl::flat_hash_map<uint64_t, EdgeId> data_edges_;       // (group, value).
+  absl::flat_hash_map<uint64_t, EdgeId> order_edges_;      // (from, to).
+  std::vector<Buffer> buffers_;
+  std::vector<Link> buffer_links_;
+  std::vector<LinkList> readers_;    // Per buffer: its edges.
+  std::vector<BufferId> buffer_of_;  // Per value.
+
+  AxisSetTable sets_;
+  std::vector<SetId> space_, kept_;  // Per expression; kept_ is kNone for what does not reduce.
+  std::vector<Slot> slots_;
+  std::vector<Use> uses_;
+
+  std::vector<uint32_t> mark_, forward_,
+      backward_;  // Scratch, per group: the number of the last search.
+  uint32_t search_ = 0;
+};
+
+}  // namespace seam

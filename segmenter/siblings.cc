@@ -1,0 +1,39 @@
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "segmenter/passes.h"
+
+namespace seam {
+namespace {
+
+// Of the readers of a value, in the order in which alike ones are neighbours, each is paired with
+// this many next ones.
+constexpr size_t kWindow = 4;
+
+}  // namespace
+
+bool MergeSiblings(Merger& merger) {
+  const SegmentedFusion& s = merger.segmented();
+  std::vector<std::pair<GroupId, GroupId>> pairs;
+  for (uint32_t i = 0; i < s.fusion().num_vals(); ++i) {
+    const ValId v(i);
+    // Reading one element once instead of twice is no reason to share a kernel.
+    if (!s.buffer_of(v).valid() || s.facts().weightless[i] || s.axes().axes(v).empty()) continue;
+    std::vector<GroupId> readers;
+    for (EdgeId e : s.readers(s.buffer_of(v))) readers.push_back(s.edge(e).to);
+    std::sort(readers.begin(), readers.end(), [&](GroupId a, GroupId b) {
+      return std::tuple(s.spaces_key(a), s.first_expr(a)) <
+             std::tuple(s.spaces_key(b), s.first_expr(b));
+    });
+    for (size_t a = 0; a < readers.size(); ++a) {
+      for (size_t b = a + 1; b < readers.size() && b <= a + kWindow; ++b) {
+        pairs.emplace_back(readers[a], readers[b]);
+      }
+    }
+  }
+  return merger.MergePairs("siblings", std::move(pairs));
+}
+
+}  // namespace seam

@@ -1,0 +1,80 @@
+#include "segmenter/sizes.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace seam {
+namespace {
+
+constexpr int64_t kDefaultExtent = 1024;
+
+int64_t SaturatingMultiply(int64_t a, int64_t b) {
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() / 4 : product;
+}
+
+}  // namespace
+
+int64_t SizeHints::Extent(SymInt extent) const {
+  if (const auto constant = extent.maybe_int()) return *constant;
+  const absl::StatusOr<int64_t> value =
+      Evaluate(extent, [&](const SymNode* symbol) -> std::optional<int64_t> {
+        const auto it = symbols_.find(std::string(symbol->name));
+        return it == symbols_.end() ? std::nullopt : std::optional<int64_t>(it->second);
+      });
+  return value.ok() && *value >= 0 ? *value : kDefaultExtent;
+}
+
+absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSizes& bindings) {
+  SizeHints hints;
+  absl::flat_hash_map<SymInt, int64_t> known;
+  std::vector<SymInt> extents;
+  for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
+    for (const IterDomain& d : fusion.domain(ValId(i))) {
+      if (d.extent.is_symbolic() && known.try_emplace(d.extent, 0).second)
+        extents.push_back(d.extent);
+    }
+  }
+  for (SymInt extent : extents) {
+    for (const SymNode* symbol : FreeSymbols(extent)) {
+      const std::string name(symbol->name);
+      if (hints.symbols_.contains(name)) continue;
+      int64_t value = std::clamp(kDefaultExtent, symbol->range.lo, symbol->range.hi);
+      if (const auto it = bindings.find(name); it != bindings.end()) {
+        value = it->second;
+        if (value < symbol->range.lo || value > symbol->range.hi) {
+          return absl::InvalidArgumentError(absl::StrCat("symbol ", name, " = ", value,
+                                                         " is not in ", symbol->range.lo, "..",
+                                                         symbol->range.hi));
+        }
+      }
+      hints.symbols_.emplace(name, value);
+    }
+  }
+  for (const auto& [name, value] : bindings) {
+    if (hints.symbols_.contains(name) || fusion.env().Find(name).has_value()) continue;
+    std::vector<std::string> names;
+    for (const auto& [symbol, unused] : hints.symbols_) names.push_back(symbol);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the graph has no symbol ", name,
+        names.empty() ? "; it has none" : absl::StrCat("; it has ", absl::StrJoin(names, ", "))));
+  }
+  for (SymInt extent : extents) known[extent] = hints.Extent(extent);
+  hints.bytes_.reserve(fusion.num_vals());
+  for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
+    int64_t bytes = DTypeBytes(fusion.dtype(ValId(i)));
+    for (const IterDomain& d : fusion.domain(ValId(i))) {
+      const auto constant = d.extent.maybe_int();
+      bytes = SaturatingMultiply(bytes, constant.has_value() ? *constant : known[d.extent]);
+    }
+    hints.bytes_.push_back(bytes);
+  }
+  return hints;
+}
+
+}  // namespace seam

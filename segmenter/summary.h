@@ -1,0 +1,72 @@
+// GroupSummary: what the schedulers need to know of a group to say yes or no, small and mergeable,
+// so that a trial costs the values that cross between two groups and not the groups.
+//
+// The rule that it serves: a reduction with kept axes K is free if everything downstream of it in
+// the group neither reduces nor uses an axis outside K, otherwise held. The grid axes P of a group
+// are the intersection of its maximal expression spaces, of the kept axes of its held reductions,
+// and, for every exchange of a value that has a reduction upstream in the group, of that value's
+// axes that are not exchanged. One expression alone is always legal. Fields marked exact equal what
+// is computed from the group's expressions from scratch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "segmenter/axes.h"
+
+namespace seam {
+
+// Why a group is what it is for the schedulers' purpose.
+struct GroupSummary {
+  std::vector<AxisSet> spaces;  // Exact. Antichain of the maximal expression spaces, sorted.
+  std::vector<AxisSet>
+      held;  // Exact. Antichain of the minimal kept sets of held reductions and exchanges, sorted.
+  std::vector<AxisSet>
+      kept;  // Exact. Distinct kept sets of all reductions (held and free), sorted.
+  int num_exprs = 0;
+  int num_reductions = 0;
+  bool views_only = false;  // Every expression is a View or Broadcast (a candidate for alias).
+  bool library = false;     // A library call; alone by rule.
+  bool barrier = false;     // A segment_set; alone by rule.
+  bool connected = true;    // One component through data edges or shared inputs; see IsWeightless.
+  // Upper bound on how often a computed value is needed under different index maps: the product
+  // over values read under k > 1 maps inside the group of k. 1 when there is none.
+  int recompute_factor = 1;
+  // For prices: the expressions that reduce, ascending, at most the first 16 (for reasons), and the
+  // dtype sizes.
+  std::vector<ExprId> reductions;
+
+  AxisSet GridAxes() const;  // P: intersection of spaces and held; empty if there are no spaces.
+  bool IsScalar() const;     // Every space is empty: nothing to divide over a grid.
+  friend bool operator==(const GroupSummary&, const GroupSummary&) = default;
+};
+
+// What summaries ask of a value whatever the groups are.
+struct ValueFacts {
+  // Derived from factories and one-element inputs alone, without axes of its own: costs no memory
+  // traffic and connects nobody who shares it.
+  std::vector<bool> weightless;
+  // An input, or views of one: reading it under many maps is many loads, and no value is computed
+  // again.
+  std::vector<bool> is_view_of_source;
+  // What a group of views can hand on without a copy: to other groups, which read it as dense in
+  // the order of its dimensions or, through permutations alone, in another one; and to the caller,
+  // who takes any strides.
+  std::vector<bool> is_free_to_read, is_free_to_return;
+};
+ValueFacts FactsOf(const Fusion& fusion);  // Both per value. Linear.
+
+// The summary of a group of these expressions (ascending, each once), from the definitions above.
+// What groups carry is kept incrementally (segmenter/segmented_fusion.h) and must equal this.
+// Linear in the expressions.
+GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFacts& facts,
+                       absl::Span<const ExprId> exprs);
+
+// GroupSummary::recompute_factor of values that are read under these numbers of maps: `log` is the
+// sum of RecomputeLog over them. Integers, so that the sum does not depend on its order.
+int64_t RecomputeLog(uint32_t num_maps);
+int RecomputeFactor(int64_t log);
+
+}  // namespace seam

@@ -1,0 +1,38 @@
+// Device memory traffic of a segmentation at given sizes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "segmenter/segmented_fusion.h"
+#include "segmenter/sizes.h"
+
+namespace seam {
+
+// Every input is read once and every output written once. Of an input that a group reads only
+// through slices and look-ups, as much as these return, at most all. A group that launches nothing
+// moves nothing.
+struct GroupTraffic {
+  std::vector<std::pair<ValId, int64_t>> reads, writes;  // By value, in bytes.
+  int64_t bytes() const;
+};
+// What an expression reads of its operand `i` alone.
+int64_t ReadBytes(const Fusion& fusion, const SizeHints& sizes, ExprId e, int i);
+// Linear in the group.
+GroupTraffic TrafficOf(const SegmentedFusion& segmented, const SizeHints& sizes, GroupId g);
+
+// Groups that launch a kernel or a library call: all but those of the alias scheduler, and of
+// these the ones whose views others cannot read as they are.
+bool Launches(const SegmentedFusion& segmented, GroupId g);
+
+struct SegmentationTotals {
+  int kernels = 0;
+  int64_t bytes = 0;
+};
+SegmentationTotals TotalsOf(const SegmentedFusion& segmented, const SizeHints& sizes);
+
+std::string FormatBytes(int64_t bytes);  // "1.5 MiB".
+
+}  // namespace seam

@@ -1,0 +1,224 @@
+// Compile: what it refuses, what size hints do, what the reports say; machine code where NVRTC is
+// at hand.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ir/text/parser.h"
+#include "runtime/cuda/cubin_cache.h"
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/executable.h"
+
+namespace seam {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kSoftmax[] =
+    "symbol M in [1, 100000]\n symbol N in [1, 100000]\n input x: f32[M, N]\n"
+    "e = exp(x - amax(x, axes=[1], keepdims=true))\n y = e / sum(e, axes=[1], keepdims=true)\n "
+    "output y";
+
+Fusion Parse(const std::string& body) {
+  absl::StatusOr<Fusion> fusion = ParseFusion("fusion f {\n" + body + "\n}");
+  EXPECT_TRUE(fusion.ok()) << fusion.status();
+  return *std::move(fusion);
+}
+
+CompileOptions MachineCode() {
+  CompileOptions options;
+  options.backend = BackendKind::kCuda;
+  options.device = "sm_90a";
+  options.load = false;
+  options.use_cache = false;
+  return options;
+}
+
+TEST(Compile, HintsAreChecked) {
+  CompileOptions options;
+  options.backend = BackendKind::kSimulator;
+  options.size_hints = {{"Q", 4}};
+  EXPECT_THAT(std::string(Compile(Parse(kSoftmax), options).status().message()),
+              HasSubstr("no symbol Q"));
+  options.size_hints = {{"M", 0}};
+  EXPECT_THAT(std::string(Compile(Parse(kSoftmax), options).status().message()),
+              HasSubstr("expected a value in [1, 100000]"));
+}
+
+TEST(Compile, CompleteHintsCompileAtOnce) {
+  CompileOptions options;
+  options.backend = BackendKind::kSimulator;
+  options.size_hints = {{"M", 4}};
+  auto partial = Compile(Parse(kSoftmax), options);
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  EXPECT_EQ(partial->statistics().kernels, 0);
+  options.size_hints.push_back({"N", 8});
+  auto complete = Compile(Parse(kSoftmax), options);
+  ASSERT_TRUE(complete.ok()) << complete.status();
+  EXPECT_EQ(complete->statistics().kernels, 1);
+  EXPECT_THAT(std::string(complete->CompileFor({{"M", 4}}).status().message()),
+              HasSubstr("no value of the symbol N"));
+}
+
+TEST(Compile, ReportsSayWhatRuns) {
+  CompileOptions options;
+  options.backend = BackendKind::kSimulator;
+  options.device = "a100";
+  auto executable = Compile(Parse(kSoftmax), options);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  EXPECT_EQ(std::string(executable->device().name), "a100");
+  const auto reports = executable->CompileFor({{"M", 64}, {"N", 512}});
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  ASSERT_EQ(reports->size(), 1u);
+  const GroupReport& group = reports->front();
+  EXPECT_EQ(group.scheduler, SchedulerKind::kReduction);
+  EXPECT_THAT(group.schedule, HasSubstr("reduction"));
+  EXPECT_FALSE(group.guards.empty());
+  EXPECT_TRUE(ParseFusion(group.text).ok());
+  ASSERT_EQ(group.kernels.size(), 1u);
+  EXPECT_THAT(group.kernels[0].kernel_text, HasSubstr(group.kernels[0].name));
+  EXPECT_GE(group.kernels[0].threads, 32);
+}
+
+TEST(Compile, DevicesMustBeKnown) {
+  CompileOptions options = MachineCode();
+  options.device = "sm_1";
+  EXPECT_EQ(Compile(Parse(kSoftmax), options).status().code(), absl::StatusCode::kNotFound);
+  options.device.clear();
+  EXPECT_EQ(Compile(Parse(kSoftmax), options).status().code(), absl::StatusCode::kInvalidArgument);
+  options.backend = BackendKind::kSimulator;
+  options.device = "h300";
+  EXPECT_THAT(std::string(Compile(Parse(kSoftmax), options).status().message()),
+              HasSubstr("known: h200"));
+}
+
+TEST(Compile, TheCutMayBeGiven) {
+  const std::string body = "input x: f32[8]\n a = exp(x)\n b = sin(a)\n output b";
+  CompileOptions options;
+  options.backend = BackendKind::kSimulator;
+  const auto kernels = [&](const std::string& segmentation) -> absl::StatusOr<size_t> {
+    options.segmentation = segmentation;
+    absl::StatusOr<Executable> executable = Compile(Parse(body), options);
+    if (!executable.ok()) return executable.status();
+    HostTensor x = *HostTensor::Make(DType::F32, {8});
+    FillRandom(x, 1);
+    if (auto outputs = executable->RunOnHost({x}); !outputs.ok()) return outputs.status();
+    return executable->CompileFor({})->size();
+  };
+  const std::string a = R"({"scheduler": "pointwise", "exprs": ["a"]})";
+  const std::string b = R"({"scheduler": "pointwise", "exprs": ["b"]})";
+  EXPECT_EQ(*kernels(""), 1u);
+  EXPECT_EQ(*kernels("{\"fusion\": \"f\", \"groups\": [" + a + ", " + b + "]}"), 2u);
+  const absl::Status cycle =
+      kernels("{\"fusion\": \"f\", \"groups\": [" + b + ", " + a + "]}").status();
+  EXPECT_EQ(cycle.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(cycle.message()), HasSubstr("comes later"));
+  EXPECT_THAT(std::string(kernels("{\"fusion\": \"f\", \"groups\": [{\"scheduler\": "
+                                  "\"reduction\", \"exprs\": [\"a\", \"b\"]}]}")
+                              .status()
+                              .message()),
+              HasSubstr("group 0 is no plan of the scheduler reduction"));
+}
+
+class MachineCodeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto nvrtc = cuda::Nvrtc::Get(); !nvrtc.ok()) GTEST_SKIP() << nvrtc.status();
+  }
+};
+
+TEST_F(MachineCodeTest, IsMadeWithoutAGpuAndCannotRun) {
+  auto executable = Compile(Parse(kSoftmax), MachineCode());
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const auto reports = executable->CompileFor({{"M", 64}, {"N", 512}});
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  const KernelReport& kernel = reports->front().kernels.front();
+  EXPECT_THAT(kernel.cuda_text, HasSubstr("__global__"));
+  EXPECT_EQ(kernel.cubin.substr(1, 3), "ELF");
+  EXPECT_EQ(kernel.entry, kernel.name);
+  EXPECT_GT(kernel.registers, 0);
+  EXPECT_GT(kernel.compile_ms, 0);
+
+  std::vector<float> x(64 * 512), y(64 * 512);
+  Tensor out = ContiguousTensor(y.data(), DType::F32, {64, 512});
+  const absl::Status run =
+      executable->Run({ContiguousTensor(x.data(), DType::F32, {64, 512})}, absl::MakeSpan(&out, 1));
+  EXPECT_EQ(run.code(), absl::StatusCode::kFailedPrecondition) << run;
+  EXPECT_THAT(std::string(run.message()), HasSubstr("not loaded"));
+}
+
+// How many threads compile, and in what order they end, shows nowhere.
+TEST_F(MachineCodeTest, ThreadsChangeNoKernel) {
+  std::string body = "symbol M in [1, 100000]\n input x0: f32[M, 64]\n";
+  for (int i = 0; i < 6; ++i) {
+    absl::StrAppend(&body, "y", i, " = ", i % 2 == 0 ? "exp" : "sin", "(x", i, ") + sum(x", i,
+                    ", axes=[1])[:, None]\n x", i + 1, " = segment_set(y", i, ")\n");
+  }
+  std::vector<std::string> all;
+  for (const int threads : {1, 2, 8, 8}) {
+    CompileOptions options = MachineCode();
+    options.threads = threads;
+    auto executable = Compile(Parse(body + "output x6"), options);
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const auto reports = executable->CompileFor({{"M", 100}});
+    ASSERT_TRUE(reports.ok()) << reports.status();
+    std::string& text = all.emplace_back();
+    for (const GroupReport& group : *reports) {
+      absl::StrAppend(&text, group.schedule, group.text);
+      for (const KernelReport& kernel : group.kernels) {
+        absl::StrAppend(&text, kernel.name, kernel.entry, kernel.kernel_text, kernel.cuda_text,
+                        kernel.cubin);
+      }
+    }
+  }
+  for (const std::string& text : all) EXPECT_TRUE(text == all[0]);
+}
+
+// The layers of a model are alike but for their names.
+TEST_F(MachineCodeTest, KernelsThatDifferInNamesAloneAreOne) {
+  std::string body = "symbol M in [1, 100000]\n input x0: f32[M, 64]\n";
+  for (int i = 0; i < 4; ++i) {
+    absl::StrAppend(&body, "x", i + 1, " = segment_set(exp(x", i, "))\n");
+  }
+  int told = 0;
+  CompileOptions options = MachineCode();
+  options.progress = [&](int, int total) { told = total; };
+  auto executable = Compile(Parse(body + "output x4"), options);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const auto reports = executable->CompileFor({{"M", 100}});
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  std::set<std::string> names, entries;
+  for (const GroupReport& group : *reports) {
+    for (const KernelReport& kernel : group.kernels) {
+      names.insert(kernel.name);
+      entries.insert(kernel.entry);
+    }
+  }
+  EXPECT_GE(names.size(), 4u);
+  EXPECT_LT(entries.size(), names.size());
+  EXPECT_EQ(executable->statistics().kernels, static_cast<int64_t>(entries.size()));
+  EXPECT_EQ(told, static_cast<int>(entries.size()));
+}
+
+TEST_F(MachineCodeTest, ACacheIsSharedAndMayBeLeftOut) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/seam_compile_test_cache");
+  cuda::CubinCache cache(folder, int64_t{16} << 20);
+  CompileOptions options = MachineCode();
+  options.use_cache = true;
+  options.cache = &cache;
+  const auto from_cache = [&] {
+    auto executable = Compile(Parse(kSoftmax), options);
+    const auto reports = executable->CompileFor({{"M", 64}, {"N", 511}});
+    return reports->front().kernels.front().from_cache;
+  };
+  from_cache();
+  EXPECT_TRUE(from_cache());
+  options.use_cache = false;
+  EXPECT_FALSE(from_cache());
+}
+
+}  // namespace
+}  // namespace seam

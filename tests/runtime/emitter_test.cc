@@ -1,0 +1,295 @@
+// The emitter: text that NVRTC accepts for old and new architectures, without local memory, the
+// same every time, with the accesses and the hoisting that the kernel asks for. What it computes is
+// in emitter_device_test.cc.
+#include "runtime/codegen/emitter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/cuda/compiler.h"
+#include "tests/support/sample_kernels.h"
+
+namespace seam::testing {
+namespace {
+
+using kernel::CacheHint;
+using kernel::CtaSync;
+using kernel::For;
+using kernel::If;
+using kernel::IndexValue;
+using kernel::Kernel;
+using kernel::LetSymbol;
+using kernel::Load;
+using kernel::Map;
+using kernel::Operand;
+using kernel::Random;
+using kernel::ShuffleXor;
+using kernel::Space;
+using kernel::Store;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Text(const Kernel& k) {
+  const absl::StatusOr<std::string> text = EmitCuda(k);
+  EXPECT_TRUE(text.ok()) << text.status() << "\n" << PrintKernel(k);
+  return text.ok() ? *text : "";
+}
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// Every kernel compiles for every architecture and keeps its fragments in registers.
+void ExpectCompiles(const std::vector<Kernel>& kernels) {
+  const auto nvrtc = cuda::Nvrtc::Get();
+  if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status();
+  std::vector<cuda::CompileRequest> requests;
+  for (const Kernel& k : kernels) {
+    for (const char* arch : {"sm_75", "sm_90a"}) {
+      if (!(*nvrtc)->CheckArch(arch).ok()) continue;
+      requests.push_back({k.name, Text(k), arch, {}, k.name, 0});
+    }
+  }
+  const auto compiled = cuda::CompileAll(requests, nullptr, 0);
+  for (size_t i = 0; i < compiled.size(); ++i) {
+    ASSERT_TRUE(compiled[i].ok()) << compiled[i].status() << "\n" << requests[i].source;
+    EXPECT_EQ(compiled[i]->stack_bytes, 0) << requests[i].source;
+    EXPECT_EQ(compiled[i]->spill_store_bytes, 0) << requests[i].source;
+  }
+}
+
+TEST(EmitterTest, Reductions) {
+  std::vector<Kernel> kernels;
+  for (const bool index32 : {false, true}) {
+    for (const DType dtype : {DType::F32, DType::BF16, DType::F8E5M2}) {
+      for (const int vector : {1, 8}) {
+        kernels.push_back(RowSumKernel(dtype, vector));
+        kernels.back().index32 = index32;
+      }
+    }
+    kernels.push_back(ColumnSumKernel());
+    kernels.back().index32 = index32;
+    kernels.back().min_ctas_per_sm = 2;
+  }
+  ExpectCompiles(kernels);
+  EXPECT_THAT(Text(kernels.back()), HasSubstr("__launch_bounds__(128, 2)"));
+  EXPECT_THAT(Text(kernels[0]), HasSubstr("__launch_bounds__(128)\nrow_sum("));
+}
+
+TEST(EmitterTest, CopyOfEveryDType) {
+  std::vector<Kernel> kernels;
+  for (int d = 0; d < kNumDTypes; ++d) {
+    const DType dtype = static_cast<DType>(d);
+    for (const bool packed : {false, true}) {
+      for (const int vector : {2, 16}) {
+        kernels.push_back(VectorCopyKernel(
+            dtype, vector, vector == 2 ? CacheHint::EvictLast : CacheHint::Default, packed));
+      }
+    }
+  }
+  ExpectCompiles(kernels);
+}
+
+TEST(EmitterTest, EveryCacheHintAndPieceSize) {
+  std::vector<Kernel> kernels;
+  for (const CacheHint hint :
+       {CacheHint::Streaming, CacheHint::EvictFirst, CacheHint::EvictLast, CacheHint::ReadOnly}) {
+    for (const int vector : {1, 2, 4, 8, 16}) {
+      kernels.push_back(VectorCopyKernel(DType::I8, vector, hint));
+      // A buffer that the kernel writes is read by instructions that stay in their place.
+      kernels.push_back(VectorCopyKernel(DType::I8, vector, hint));
+      kernels.back().buffers[0].written = true;
+    }
+  }
+  ExpectCompiles(kernels);
+  EXPECT_THAT(Text(kernels[0]), HasSubstr("asm(\"ld.global.cs.u8"));
+  EXPECT_THAT(Text(kernels[1]), HasSubstr("asm volatile(\"ld.global.cs.u8"));
+  EXPECT_THAT(Text(kernels[8]), HasSubstr("ld.global.cs.v4.u32"));
+  EXPECT_THAT(Text(VectorCopyKernel(DType::F32, 4, CacheHint::ReadOnly)),
+              HasSubstr("ld.global.nc.v4.u32"));
+  Kernel written = VectorCopyKernel(DType::F32, 4, CacheHint::ReadOnly);
+  written.buffers[0].written = true;
+  EXPECT_THAT(Text(written), Not(HasSubstr("ld.global.nc")));
+}
+
+TEST(EmitterTest, VectorsMoveSixteenBytesAtATime) {
+  const std::string text = Text(VectorCopyKernel(DType::F32, 8));
+  EXPECT_EQ(Count(text, "= *(const uint4*)(x + "), 2);
+  EXPECT_EQ(Count(text, "*(uint4*)(y + "), 2);
+  EXPECT_THAT(Text(VectorCopyKernel(DType::BF16, 4)), HasSubstr("*(const uint2*)(x + "));
+  EXPECT_THAT(Text(VectorCopyKernel(DType::I8, 4)), HasSubstr("*(const unsigned*)(x + "));
+  // Packed words go through untouched.
+  const std::string packed = Text(VectorCopyKernel(DType::BF16, 8, CacheHint::Default, true));
+  EXPECT_THAT(packed, HasSubstr("unsigned f[4];"));
+  EXPECT_THAT(packed, HasSubstr("uint4{f[0], f[1], f[2], f[3]}"));
+}
+
+TEST(EmitterTest, OneConversionRoundsTwoBf16) {
+  KernelDraft d("convert");
+  const int x = d.Buffer("x", DType::F32, 256, false), y = d.Buffer("y", DType::BF16, 256, true);
+  const int in = d.Fragment("in", DType::F32, 2), out = d.Fragment("out", DType::BF16, 2);
+  const SymInt v = d.Symbol("v", 2);
+  Emit(&d.k.body, Load{in, 0, 2, Space::Global, x, 2 * d.thread});
+  For loop{v, 2, true, {}};
+  Emit(&loop.body, Map{OpKind::Cast, out, v, {Operand::Reg(in, v)}});
+  Emit(&d.k.body, std::move(loop));
+  Emit(&d.k.body, Store{out, 0, 2, Space::Global, y, 2 * d.thread});
+  EXPECT_THAT(Text(d.k), HasSubstr("cvt.rn.bf16x2.f32"));
+  EXPECT_THAT(Text(d.k), HasSubstr("out[v] = in[v];"));
+  ExpectCompiles({d.k});
+  // A value that is also computed with is rounded where it is defined.
+  Emit(&d.k.body, Map{OpKind::Add, out, 0, {Operand::Reg(out), Operand::Reg(out, 1)}});
+  EXPECT_THAT(Text(d.k), HasSubstr("out[v] = seam_round_bf16(in[v]);"));
+}
+
+TEST(EmitterTest, DivisionsAreOutsideTheLoop) {
+  KernelDraft d("hoist");
+  const SymInt n = d.Parameter("n", 1, 1000);
+  const int x = d.Buffer("x", DType::F32, 1 << 20, false),
+            y = d.Buffer("y", DType::F32, 1 << 20, true);
+  const int f = d.Fragment("f", DType::F32);
+  const SymInt i = d.Symbol("i", n);
+  const SymInt index =
+      FloorDiv(d.thread + 128 * d.block, n) * 1000 + Mod(d.thread + 128 * d.block, n) + 7 * i;
+  For loop{i, n, false, {}};
+  Emit(&loop.body, Load{f, 0, 1, Space::Global, x, index});
+  Emit(&loop.body, Store{f, 0, 1, Space::Global, y, index});
+  Emit(&d.k.body, std::move(loop));
+  for (const bool index32 : {false, true}) {
+    d.k.index32 = index32;
+    const std::string text = Text(d.k);
+    const size_t at = text.find("for (");
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_EQ(Count(text.substr(0, at), " / "), 1) << text;
+    EXPECT_EQ(Count(text.substr(at), " / ") + Count(text.substr(at), " % "), 0) << text;
+    EXPECT_EQ(Count(text.substr(at), " = i_3 + 7"), 1) << text;  // One index for both accesses.
+    if (index32) {
+      EXPECT_EQ(Count(text, "const long long"), 0) << text;
+    }
+  }
+  ExpectCompiles({d.k});
+}
+
+// Four aligned neighbours share one call of the generator, which is most of the code.
+TEST(EmitterTest, NeighboursShareTheirRandomNumbers) {
+  const auto nvrtc = cuda::Nvrtc::Get();
+  if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status();
+  size_t bytes[2];
+  for (const int64_t shift : {0, 1}) {
+    KernelDraft d("draw");
+    const SymInt n = d.Parameter("n", 1);
+    const int y = d.Buffer("y", DType::F32, 4 * n, true);
+    const int f = d.Fragment("f", DType::F32, 4);
+    const SymInt v = d.Symbol("v", 4), first = 4 * (d.block * 128 + d.thread);
+    For loop{v, 4, true, {}};
+    Emit(&loop.body, Random{OpKind::RandomUniform, f, v, Operand::Const(DType::I64, IntScalar(1)),
+                            Operand::Const(DType::I64, IntScalar(2)), first + v + shift * n});
+    Emit(&d.k.body, std::move(loop));
+    Emit(&d.k.body, Store{f, 0, 4, Space::Global, y, first, SymLt(first, 4 * n)});
+    const auto compiled = (*nvrtc)->Compile({"draw", Text(d.k), "sm_90a", {}, "draw", 0});
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    bytes[shift] = compiled->cubin.size();
+  }
+  EXPECT_LT(4 * bytes[0], 3 * bytes[1]);  // Some 4 KB of either are no code.
+}
+
+TEST(EmitterTest, NamesAreMadeUniqueAndLegal) {
+  KernelDraft d("names");
+  const SymInt n = d.Parameter("int", 0, 100);
+  const int x = d.Buffer("float", DType::F32, n, false), y = d.Buffer("expf", DType::F32, n, true);
+  d.Buffer("thread", DType::F32, n, false);
+  d.Buffer("a.b c", DType::F32, n, false);
+  d.Buffer("a.b_c", DType::F32, n, false);
+  d.Buffer("", DType::F32, n, false);
+  d.Buffer("seam_max", DType::F32, n, false);
+  d.Buffer("9", DType::F32, n, false);
+  const int a = d.Fragment("names", DType::F32), b = d.Fragment("i", DType::F32),
+            c = d.Fragment("uint4", DType::F32);
+  Emit(&d.k.body, Load{a, 0, 1, Space::Global, x, d.thread, SymLt(d.thread, n)});
+  Emit(&d.k.body, Map{OpKind::Exp, b, 0, {Operand::Reg(a)}});
+  Emit(&d.k.body, Map{OpKind::Maximum, c, 0, {Operand::Reg(a), Operand::Reg(b)}});
+  Emit(&d.k.body, Store{c, 0, 1, Space::Global, y, d.thread, SymLt(d.thread, n)});
+  ExpectCompiles({d.k});
+}
+
+TEST(EmitterTest, CommentsCannotLeaveTheirLine) {
+  KernelDraft d("comment");
+  d.k.summary = "a backslash at the end \\\nand more\r\n";
+  Emit(&d.k.body, kernel::Comment{"one \\"});
+  Emit(&d.k.body, kernel::Comment{"two\nsyntax error here"});
+  ExpectCompiles({d.k});
+}
+
+// Every statement that the samples lack, on every dtype that it takes.
+TEST(EmitterTest, RemainingStatements) {
+  std::vector<Kernel> kernels;
+  for (int t = 0; t < kNumDTypes; ++t) {
+    const DType dtype = static_cast<DType>(t);
+    for (const bool packed : {false, true}) {
+      KernelDraft d("statements");
+      const int y = d.Buffer("y", dtype, 1024, true), at = d.Buffer("at", DType::I32, 1024, false);
+      const int s = d.Shared("s", dtype, 128);
+      const int f = d.Fragment("f", dtype, 3, packed),
+                index = d.Fragment("index", DType::I32, 1, packed);
+      const SymInt let = d.Symbol("let", 8), i = d.Symbol("i", 3);
+      Emit(&d.k.body, IndexValue{f, 0, d.thread * 3});
+      Emit(&d.k.body, ShuffleXor{f, 1, Operand::Reg(f), 5});
+      Emit(&d.k.body, Map{OpKind::Copy, f, 2, {Operand::Reg(f, 1)}});
+      Emit(&d.k.body, Store{f, 2, 1, Space::Shared, s, d.thread});
+      Emit(&d.k.body, CtaSync{});
+      Emit(&d.k.body, Load{f, 1, 1, Space::Shared, s, 127 - d.thread});
+      Emit(&d.k.body, Load{index, 0, 1, Space::Global, at, d.thread});
+      Emit(&d.k.body, LetSymbol{let, Operand::Reg(index)});
+      if (IsFloat(dtype)) {
+        Emit(&d.k.body,
+             Random{OpKind::RandomUniform, f, 0, Operand::Const(DType::I64, IntScalar(1)),
+                    Operand::Const(DType::I64, IntScalar(2)), let + d.thread});
+        Emit(&d.k.body,
+             Random{OpKind::RandomNormal, f, 2, Operand::Const(DType::I64, IntScalar(INT64_MIN)),
+                    Operand::Const(DType::I64, IntScalar(2)), let});
+      }
+      For loop{i, 3, true, {}};
+      Emit(&loop.body, Store{f, i, 1, Space::Global, y, 8 * d.thread + let * 0 + i, SymLt(let, 5)});
+      Emit(&d.k.body, std::move(loop));
+      kernels.push_back(std::move(d.k));
+    }
+  }
+  ExpectCompiles(kernels);
+}
+
+// The same kernel gives the same text, whatever its environment held before.
+TEST(EmitterTest, Deterministic) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    EXPECT_EQ(Text(MakeRandomIndexKernel(seed, seed % 2).kernel),
+              Text(MakeRandomIndexKernel(seed, seed % 2).kernel));
+  }
+  KernelDraft a("k"), b("k");
+  const auto finish = [](KernelDraft* d, SymInt n, SymInt m) {
+    const int y = d->Buffer("y", DType::F32, n * m, true), f = d->Fragment("f", DType::F32);
+    Emit(&d->k.body, IndexValue{f, 0, 0});
+    Emit(&d->k.body,
+         Store{f, 0, 1, Space::Global, y, d->thread * n + d->block * m + n * m + FloorDiv(n, m)});
+    return Text(d->k);
+  };
+  const SymInt a_n = a.Parameter("n", 1), a_m = a.Parameter("m", 1);
+  const SymInt b_n = b.Parameter("n", 1), b_m = b.Parameter("m", 1);
+  const SymInt earlier = FloorDiv(b_n, b_m) + b_n * b_m + b_m * b.block;
+  EXPECT_TRUE(earlier.is_valid());
+  EXPECT_EQ(finish(&a, a_n, a_m), finish(&b, b_n, b_m));
+}
+
+TEST(EmitterTest, RefusesWhatDoesNotVerify) {
+  Kernel k = ColumnSumKernel();
+  k.threads = 33;
+  EXPECT_EQ(EmitCuda(k).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace seam::testing

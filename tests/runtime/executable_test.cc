@@ -1,0 +1,431 @@
+// Executables on the host backends: results, sizes of every kind, memory that callers bring or do
+// not, errors, threads.
+#include "runtime/executable.h"
+
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ir/reference/envelope.h"
+#include "ir/reference/interpreter.h"
+#include "ir/text/parser.h"
+
+namespace seam {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Symbols = std::vector<SymbolValue>;
+
+absl::StatusOr<Executable> CompileText(const std::string& body,
+                                       BackendKind backend = BackendKind::kSimulator) {
+  absl::StatusOr<Fusion> fusion = ParseFusion("fusion f {\n" + body + "\n}");
+  if (!fusion.ok()) return fusion.status();
+  CompileOptions options;
+  options.backend = backend;
+  return Compile(*std::move(fusion), options);
+}
+
+#define ASSERT_OK_AND_ASSIGN(lhs, expr)            \
+  auto lhs##_or = (expr);                          \
+  ASSERT_TRUE(lhs##_or.ok()) << lhs##_or.status(); \
+  auto& lhs = *lhs##_or
+
+// Random inputs of an executable's graph at these sizes; i64 and i32 small and not negative.
+absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Executable& executable,
+                                                     const Symbols& symbols) {
+  std::vector<HostTensor> inputs;
+  const absl::StatusOr<SizeBinding> binding = BindGiven(executable.fusion(), symbols);
+  if (!binding.ok()) return binding.status();
+  for (ValId v : executable.fusion().inputs()) {
+    const absl::StatusOr<Tensor> type = TensorFor(executable.fusion(), v, *binding);
+    if (!type.ok()) return type.status();
+    absl::StatusOr<HostTensor> input =
+        HostTensor::MakeStrided(type->dtype, type->sizes, type->strides);
+    if (!input.ok()) return input.status();
+    if (type->dtype == DType::I64 || type->dtype == DType::I32) {
+      FillRandomIntegers(*input, inputs.size() + 1, 0, 4);
+    } else {
+      FillRandom(*input, inputs.size() + 1);
+    }
+    inputs.push_back(*std::move(input));
+  }
+  return inputs;
+}
+
+// Runs on random inputs; the first output outside its envelope is the error.
+absl::Status RunAndCheck(const Executable& executable, const Symbols& symbols) {
+  const absl::StatusOr<std::vector<HostTensor>> inputs = RandomInputs(executable, symbols);
+  if (!inputs.ok()) return inputs.status();
+  const absl::StatusOr<std::vector<HostTensor>> outputs = executable.RunOnHost(*inputs, symbols);
+  if (!outputs.ok()) return outputs.status();
+  SymbolBindings bindings;
+  for (const SymbolValue& s : symbols) bindings.emplace(s.name, s.value);
+  const absl::StatusOr<std::vector<Envelope>> envelopes =
+      MakeEnvelopes(executable.fusion(), bindings, *inputs);
+  if (!envelopes.ok()) return envelopes.status();
+  for (size_t j = 0; j < outputs->size(); ++j) {
+    const absl::Status within = CheckWithin((*envelopes)[j], (*outputs)[j]);
+    if (!within.ok())
+      return absl::InternalError(absl::StrCat("output ", j, ": ", within.message()));
+  }
+  return absl::OkStatus();
+}
+
+Tensor FloatTensor(std::vector<float>& data, std::vector<int64_t> sizes) {
+  return ContiguousTensor(data.data(), DType::F32, sizes);
+}
+
+// --- Every example of the tree, at sizes that divide vectors and at sizes that do not. ---
+
+class Examples : public ::testing::TestWithParam<std::string> {};
+
+std::vector<std::string> ExampleNames() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(SEAM_SOURCE_DIR "/examples")) {
+    if (entry.path().extension() == ".seam") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_P(Examples, OnTheSimulator) {
+  for (const int64_t base : {1, 3, 8}) {
+    absl::StatusOr<Fusion> fusion =
+        LoadFusion(absl::StrCat(SEAM_SOURCE_DIR, "/examples/", GetParam(), ".seam"));
+    ASSERT_TRUE(fusion.ok()) << fusion.status();
+    Symbols symbols;
+    for (const SymNode* s : fusion->env().symbols()) {
+      const int64_t size =
+          base == 1 ? 1 : base + static_cast<int64_t>(symbols.size()) * (base == 3 ? 2 : 8);
+      symbols.push_back({std::string(s->name), size});
+    }
+    CompileOptions options;
+    options.backend = BackendKind::kSimulator;
+    ASSERT_OK_AND_ASSIGN(executable, Compile(*std::move(fusion), options));
+    const absl::Status status = RunAndCheck(executable, symbols);
+    EXPECT_TRUE(status.ok()) << "base size " << base << ": " << status;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Examples, ::testing::ValuesIn(ExampleNames()),
+                         [](const auto& info) { return info.param; });
+
+// --- Sizes ---
+
+TEST(Executable, EmptyAxesGiveNeutralValues) {
+  ASSERT_OK_AND_ASSIGN(executable, CompileText(R"(
+    symbol M in [0, 100]
+    symbol N in [0, 100]
+    input x: f32[M, N]
+    input b: bool[M, N]
+    s = sum(x, axes=[1])
+    p = prod(x, axes=[1])
+    l = all(b, axes=[1])
+    y = any(b, axes=[1])
+    mean, m2, count = welford(x, axes=[1])
+    e = exp(x)
+    output s
+    output p
+    output l
+    output y
+    output mean
+    output count
+    output e)"));
+  for (const Symbols& symbols : {Symbols{{"M", 3}, {"N", 0}}, Symbols{{"M", 0}, {"N", 5}},
+                                 Symbols{{"M", 0}, {"N", 0}}, Symbols{{"M", 2}, {"N", 5}}}) {
+    const absl::Status status = RunAndCheck(executable, symbols);
+    EXPECT_TRUE(status.ok()) << symbols[0].value << " x " << symbols[1].value << ": " << status;
+  }
+  ASSERT_OK_AND_ASSIGN(inputs, RandomInputs(executable, {{"M", 2}, {"N", 0}}));
+  ASSERT_OK_AND_ASSIGN(outputs, executable.RunOnHost(inputs));
+  EXPECT_EQ(outputs[0].at({1}).f, 0);
+  EXPECT_EQ(outputs[1].at({1}).f, 1);
+  EXPECT_EQ(outputs[2].at({1}).i, 1);
+  EXPECT_EQ(outputs[3].at({1}).i, 0);
+}
+
+TEST(Executable, OneTextServesManySizes) {
+  ASSERT_OK_AND_ASSIGN(
+      executable, CompileText("symbol M in [0, 1000]\n symbol N in [1, 1000]\n input x: f32[M, N]\n"
+                              "y = x / sum(x, axes=[1], keepdims=true)\n output y"));
+  for (int64_t m : {1, 2, 3, 5, 7, 33}) {
+    const absl::Status status = RunAndCheck(executable, {{"M", m}, {"N", 41}});
+    EXPECT_TRUE(status.ok()) << m << ": " << status;
+  }
+  EXPECT_EQ(executable.statistics().prepared, 6);
+  const int64_t kernels = executable.statistics().kernels;
+  for (int64_t m : {1, 33}) EXPECT_TRUE(RunAndCheck(executable, {{"M", m}, {"N", 41}}).ok());
+  EXPECT_EQ(executable.statistics().prepared, 6)
+      << "what was worked out for these sizes is used again";
+  EXPECT_EQ(executable.statistics().kernels, kernels);
+}
+
+// What serves a size does not depend on which sizes came before.
+TEST(Executable, SchedulesDoNotDependOnHistory) {
+  const std::string text =
+      "symbol N in [1, 100000]\n input x: f32[7, N]\n y = x - amax(x, axes=[1], keepdims=true)\n "
+      "output y";
+  ASSERT_OK_AND_ASSIGN(fresh, CompileText(text));
+  ASSERT_OK_AND_ASSIGN(used, CompileText(text));
+  for (int64_t n : {1, 999, 1001, 4096}) ASSERT_TRUE(used.CompileFor({{"N", n}}).ok());
+  ASSERT_OK_AND_ASSIGN(expected, fresh.CompileFor({{"N", 1024}}));
+  ASSERT_OK_AND_ASSIGN(actual, used.CompileFor({{"N", 1024}}));
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t g = 0; g < actual.size(); ++g) {
+    EXPECT_EQ(actual[g].schedule, expected[g].schedule);
+    ASSERT_EQ(actual[g].kernels.size(), expected[g].kernels.size());
+    for (size_t k = 0; k < actual[g].kernels.size(); ++k) {
+      EXPECT_EQ(actual[g].kernels[k].kernel_text, expected[g].kernels[k].kernel_text);
+    }
+  }
+}
+
+TEST(Executable, SymbolsThatNoInputDeterminesAreGiven) {
+  ASSERT_OK_AND_ASSIGN(executable,
+                       CompileText("symbol G in [1, 64]\n symbol K in [1, 64]\n input x: f32[G*K]\n"
+                                   "y = sum(reshape(x, sizes=[G, K]), axes=[1])\n output y"));
+  EXPECT_TRUE(RunAndCheck(executable, {{"G", 5}, {"K", 3}}).ok());
+  ASSERT_OK_AND_ASSIGN(inputs, RandomInputs(executable, {{"G", 5}, {"K", 3}}));
+  EXPECT_THAT(std::string(executable.RunOnHost(inputs).status().message()),
+              HasSubstr("no value of the symbol"));
+  ASSERT_OK_AND_ASSIGN(given, executable.RunOnHost(inputs, Symbols{{"G", 3}}));
+  EXPECT_THAT(given[0].shape, ElementsAre(3));
+}
+
+TEST(Executable, UnusedSymbolsNeedNoValue) {
+  ASSERT_OK_AND_ASSIGN(
+      executable, CompileText("symbol M in [1, 64]\n symbol Unused in [1, 64]\n input x: f32[M]\n"
+                              "y = exp(x)\n output y"));
+  EXPECT_TRUE(RunAndCheck(executable, {{"M", 5}}).ok());
+}
+
+// --- Graphs of several groups ---
+
+TEST(Executable, IntermediateValuesShareMemory) {
+  // Each total is over everything, so that nothing fuses across it.
+  ASSERT_OK_AND_ASSIGN(executable, CompileText(R"(
+    symbol M in [1, 500]
+    input x: f32[M, 3]
+    a = x - sum(x)
+    b = a * sum(abs(a))
+    c = b + amax(b)
+    d = segment_set(c)
+    e = d - sum(d, axes=[0], keepdims=true)
+    output e
+    output b)"));
+  for (int64_t m : {1, 3, 50}) {
+    const absl::Status status = RunAndCheck(executable, {{"M", m}});
+    EXPECT_TRUE(status.ok()) << m << ": " << status;
+  }
+}
+
+TEST(Executable, LibraryCallsRunOnTheHost) {
+  ASSERT_OK_AND_ASSIGN(
+      executable, CompileText("symbol M in [0, 64]\n symbol K in [0, 64]\n input a: f32[M, K]\n"
+                              "input b: f32[K, 5]\n c = relu(matmul(exp(a), b))\n output c"));
+  EXPECT_TRUE(RunAndCheck(executable, {{"M", 4}, {"K", 3}}).ok());
+  EXPECT_TRUE(RunAndCheck(executable, {{"M", 0}, {"K", 3}}).ok());
+  EXPECT_TRUE(RunAndCheck(executable, {{"M", 4}, {"K", 0}}).ok());
+}
+
+TEST(Executable, TheReferenceBackendIsTheInterpreter) {
+  ASSERT_OK_AND_ASSIGN(
+      executable,
+      CompileText("symbol M in [0, 64]\n input x: f32[M]\n y = tanh(x)\n output y\n output x",
+                  BackendKind::kReference));
+  ASSERT_OK_AND_ASSIGN(inputs, RandomInputs(executable, {{"M", 9}}));
+  ASSERT_OK_AND_ASSIGN(outputs, executable.RunOnHost(inputs));
+  ASSERT_OK_AND_ASSIGN(expected, Interpret(executable.fusion(), {}, inputs));
+  EXPECT_EQ(outputs[0].data, expected[0].data);
+  EXPECT_EQ(outputs[1].data, inputs[0].data);
+  EXPECT_EQ(executable.statistics().kernels, 0);
+}
+
+// --- Memory of callers ---
+
+constexpr char kScale[] =
+    "symbol M in [0, 100]\n symbol N in [0, 100]\n input x: f32[M, N]\n y = x * 2.0\n output y";
+
+TEST(Executable, AllocatesOutputsWithoutData) {
+  ASSERT_OK_AND_ASSIGN(executable, CompileText(kScale));
+  std::vector<float> x = {1, 2, 3, 4, 5, 6};
+  Tensor out;
+  ASSERT_TRUE(executable.Run({FloatTensor(x, {2, 3})}, absl::MakeSpan(&out, 1)).ok());
+  EXPECT_EQ(out.ToString(), "f32[2, 3]");
+  ASSERT_NE(out.allocation, nullptr);
+  EXPECT_EQ(out.allocation, out.data);
+  EXPECT_EQ(static_cast<float*>(out.data)[5], 12);
+  executable.allocator().Free(out.allocation, nullptr);
+
+  out = Tensor();
+  ASSERT_TRUE(executable.Run({FloatTensor(x, {0, 6})}, absl::MakeSpan(&out, 1)).ok());
+  EXPECT_EQ(out.ToString(), "f32[0, 6]");
+  executable.allocator().Free(out.allocation, nullptr);
+}
+
+TEST(Executable, AnyAlignmentOfElements) {
+  ASSERT_OK_AND_ASSIGN(executable, CompileText(kScale));
+  alignas(16) float x[40], y[40];
+  for (int shift = 0; shift < 4; ++shift) {
+    for (int i = 0; i < 40; ++i) x[i] = static_cast<float>(i), y[i] = -1;
+    Tensor out = ContiguousTensor(y + shift, DType::F32, {4, 8});
+    ASSERT_TRUE(
+        executable
+            .Run({ContiguousTensor(x + 3 - shift, DType::F32, {4, 8})}, absl::MakeSpan(&out, 1))
+            .ok());
+    for (int i = 0; i < 32; ++i) ASSERT_EQ(y[shift + i], 2 * x[3 - shift + i]);
+    EXPECT_EQ(y[shift + 32], -1) << "nothing is written behind the end";
+  }
+}
+
+TEST(Executable, StridedTensors) {
+  ASSERT_OK_AND_ASSIGN(
+      executable,
+      CompileText(
+          "symbol M in [0, 100]\n symbol S in [1, 100]\n input x: f32[M, 3] strides [S, 1]\n"
+          "y = x * 2.0\n output y strides [1, M]"));
+  std::vector<float> x(40);
+  for (int i = 0; i < 40; ++i) x[i] = static_cast<float>(i);
+  Tensor in = FloatTensor(x, {4, 3});
+  in.strides = {10, 1};
+  Tensor out;
+  ASSERT_TRUE(executable.Run({in}, absl::MakeSpan(&out, 1)).ok());
+  EXPECT_THAT(out.strides, ElementsAre(1, 4));
+  EXPECT_EQ(static_cast<float*>(out.data)[2 * 4 + 3], 64);  // Of [3, 2].
+  executable.allocator().Free(out.allocation, nullptr);
+}
+
+TEST(Executable, ViewsOfInputs) {
+  ASSERT_OK_AND_ASSIGN(
+      executable,
+      CompileText("symbol M in [1, 100]\n symbol N in [3, 100]\n input x: f32[M, N]\n"
+                  "y = permute(x, axes=[1, 0])\n z = x[:, 1:3]\n output y\n output z\n output x"));
+  std::vector<float> x = {0, 1, 2, 3, 10, 11, 12, 13};
+  std::vector<Tensor> out(3);
+  ASSERT_TRUE(executable.Run({FloatTensor(x, {2, 4})}, absl::MakeSpan(out)).ok());
+  EXPECT_EQ(out[0].data, x.data());
+  EXPECT_THAT(out[0].sizes, ElementsAre(4, 2));
+  EXPECT_THAT(out[0].strides, ElementsAre(1, 4));
+  EXPECT_EQ(out[1].data, x.data() + 1);
+  EXPECT_THAT(out[1].strides, ElementsAre(4, 1));
+  EXPECT_EQ(out[2].data, x.data());
+  for (const Tensor& tensor : out) EXPECT_EQ(tensor.allocation, nullptr);
+  EXPECT_EQ(executable.statistics().kernels, 0);
+
+  // Memory that the caller brings is filled.
+  std::vector<float> y(8), z(4), copy(8);
+  out = {FloatTensor(y, {4, 2}), FloatTensor(z, {2, 2}), FloatTensor(copy, {2, 4})};
+  ASSERT_TRUE(executable.Run({FloatTensor(x, {2, 4})}, absl::MakeSpan(out)).ok());
+  EXPECT_THAT(y, ElementsAre(0, 10, 1, 11, 2, 12, 3, 13));
+  EXPECT_THAT(z, ElementsAre(1, 2, 11, 12));
+  EXPECT_EQ(copy, x);
+}
+
+TEST(Executable, ViewsOfResults) {
+  ASSERT_OK_AND_ASSIGN(
+      executable,
+      CompileText("symbol M in [1, 100]\n input x: f32[M, 4]\n e = segment_set(exp(x))\n"
+                  "y = flip(e, axes=[1])\n w = y + 1.0\n output e\n output y\n output w"));
+  EXPECT_TRUE(RunAndCheck(executable, {{"M", 3}}).ok());
+  ASSERT_OK_AND_ASSIGN(inputs, RandomInputs(executable, {{"M", 3}}));
+  std::vector<Tensor> out(3);
+  ASSERT_TRUE(executable.Run({ViewOf(inputs[0])}, absl::MakeSpan(out)).ok());
+  ASSERT_OK_AND_ASSIGN(expected, Interpret(executable.fusion(), {}, inputs));
+  for (int j = 0; j < 3; ++j) {
+    std::vector<float> values(12);
+    ASSERT_TRUE(CopyElements(out[j], FloatTensor(values, {3, 4})).ok());
+    for (int i = 0; i < 12; ++i) EXPECT_NEAR(values[i], expected[j].at({i / 4, i % 4}).f, 1e-5);
+  }
+  for (const Tensor& tensor : out) executable.allocator().Free(tensor.allocation, nullptr);
+}
+
+// --- Errors ---
+
+TEST(Executable, TensorsThatDoNotFit) {
+  ASSERT_OK_AND_ASSIGN(executable, CompileText(kScale));
+  std::vector<float> x(100), y(100);
+  const auto run = [&](const Tensor& in, Tensor out) {
+    return std::string(executable.Run({in}, absl::MakeSpan(&out, 1)).message());
+  };
+  const Tensor in = FloatTensor(x, {4, 5});
+  EXPECT_THAT(run(in, FloatTensor(y, {5, 4})),
+              HasSubstr("output y, axis 0: found 5, expected M = 4"));
+  EXPECT_THAT(run(in, ContiguousTensor(y.data(), DType::F16, {4, 5})),
+              HasSubstr("output y: found f16"));
+  EXPECT_THAT(run(ContiguousTensor(nullptr, DType::F32, {4, 5}), FloatTensor(y, {4, 5})),
+              HasSubstr("input x: found a null pointer"));
+  EXPECT_THAT(
+      run(ContiguousTensor(reinterpret_cast<char*>(x.data()) + 2, DType::F32, {4, 5}),
+          FloatTensor(y, {4, 5})),
+      HasSubstr("input x: found an address that is a multiple of 2 bytes, expected one of 4"));
+  EXPECT_THAT(run(in, ContiguousTensor(x.data() + 19, DType::F32, {4, 5})),
+              HasSubstr("share memory"));
+  EXPECT_EQ(run(in, ContiguousTensor(x.data() + 20, DType::F32, {4, 5})), "");
+  EXPECT_THAT(std::string(executable.Run({}, {}).message()),
+              HasSubstr("found 0 inputs and 0 outputs, expected 1 and 1"));
+  Tensor strided = FloatTensor(y, {4, 5});
+  strided.strides = {6, 1};
+  EXPECT_THAT(run(in, strided), HasSubstr("output y, axis 0: found the stride 6, expected"));
+  EXPECT_THAT(run(FloatTensor(x, {101, 0}), FloatTensor(y, {101, 0})),
+              HasSubstr("symbol M is 101, expected a value in [0, 100]"));
+}
+
+TEST(Executable, WhatTheAllocatorRefusesIsReported) {
+  class Refusing : public DeviceAllocator {
+   public:
+    absl::StatusOr<void*> Allocate(size_t bytes, StreamHandle) override {
+      return absl::ResourceExhaustedError(absl::StrCat("not one of these ", bytes, " bytes"));
+    }
+    void Free(void* pointer, StreamHandle) override { EXPECT_EQ(pointer, nullptr); }
+  } refusing;
+  absl::StatusOr<Fusion> fusion = ParseFusion(absl::StrCat("fusion f {\n", kScale, "\n}"));
+  CompileOptions options;
+  options.backend = BackendKind::kSimulator;
+  options.allocator = &refusing;
+  ASSERT_OK_AND_ASSIGN(executable, Compile(*std::move(fusion), options));
+  std::vector<float> x(6);
+  Tensor out;
+  const absl::Status status = executable.Run({FloatTensor(x, {2, 3})}, absl::MakeSpan(&out, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("24 bytes"));
+  EXPECT_EQ(out.data, nullptr);
+}
+
+// --- Threads ---
+
+TEST(Executable, ManyThreadsManySizes) {
+  ASSERT_OK_AND_ASSIGN(
+      executable,
+      CompileText("symbol M in [1, 100]\n symbol N in [1, 100]\n input x: f32[M, N]\n"
+                  "y = x - sum(x, axes=[1], keepdims=true)\n z = y * sum(y)\n output z"));
+  std::atomic<int> failures = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 12; ++i) {
+        const Symbols symbols = {{"M", 1 + (t + i) % 4}, {"N", 5}};
+        const absl::StatusOr<std::vector<HostTensor>> inputs = RandomInputs(executable, symbols);
+        const auto outputs = executable.RunOnHost(*inputs);
+        const auto expected = Interpret(executable.fusion(), {}, *inputs);
+        if (!outputs.ok() || !expected.ok() ||
+            CompareTensors((*expected)[0], (*outputs)[0])->max_absolute > 1e-4)
+          ++failures;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(executable.statistics().prepared, 4);
+}
+
+}  // namespace
+}  // namespace seam

@@ -1,0 +1,108 @@
+// The emitted text of every operation, run on the CPU: the kernels that write_kernels.cc wrote are
+// compiled here as C++, with CUDA's keywords empty and its intrinsics written out, and must give
+// what the reference gives. So the spelling is checked, for the oldest architecture, where there is
+// no GPU. (ops_on_device_test.cc does the rest.)
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <vector>
+
+#include "ir/scalar.h"
+#include "tests/support/op_samples.h"
+
+namespace {
+
+struct Coordinate {
+  long long x = 0;
+};
+Coordinate blockIdx, blockDim, threadIdx;
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __CUDA_ARCH__ 750
+
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
+inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __popcll(unsigned long long x) { return std::popcount(x); }
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
+// The host's cube root of a double errs by several units in the last place; CUDA's by one.
+inline double cbrt(double x) { return static_cast<double>(cbrtl(x)); }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+// Truncation that saturates, as the instructions do; NaN is kept from them.
+template <typename Integer, typename Float>
+Integer Truncate(Float x) {
+  const Float limit = std::ldexp(Float{1}, 8 * sizeof(Integer) - 1);
+  if (x >= limit) return std::numeric_limits<Integer>::max();
+  return x < -limit ? std::numeric_limits<Integer>::min() : static_cast<Integer>(x);
+}
+inline int __float2int_rz(float x) { return Truncate<int>(x); }
+inline int __double2int_rz(double x) { return Truncate<int>(x); }
+inline long long __float2ll_rz(float x) { return Truncate<long long>(x); }
+inline long long __double2ll_rz(double x) { return Truncate<long long>(x); }
+// The two conversions that are instructions on every architecture.
+inline unsigned short seam_f16_bits(float x) {
+  return static_cast<unsigned short>(seam::EncodeBits(seam::DType::F16, seam::FloatScalar(x)));
+}
+inline float seam_f16_value(unsigned short x) {
+  return static_cast<float>(seam::DecodeBits(seam::DType::F16, x).f);
+}
+
+using SampleKernelFunction = void(const void*, const void*, const void*, void*, long long);
+#include "op_kernels.inc"
+
+// Whether `got` is right where the table allows `max_ulps`. The host's own functions of f32 and f64
+// err by up to a unit too, and so does the reference in f64.
+bool IsRight(seam::DType dtype, double max_ulps, seam::Scalar got, seam::Scalar want) {
+  if (!seam::IsFloat(dtype)) return got.i == want.i;
+  if (got.f != got.f || want.f != want.f) return got.f != got.f && want.f != want.f;
+  if (max_ulps == 0) return got.f == want.f && std::signbit(got.f) == std::signbit(want.f);
+  return got.f == want.f ||
+         std::fabs(got.f - want.f) <= (max_ulps + 1) * seam::UlpOf(dtype, want.f);
+}
+
+TEST(SpellingOnHost, EveryOperationOnEveryDType) {
+  const std::vector<seam::testing::OpSample> samples = seam::testing::AllOpSamples();
+  ASSERT_EQ(samples.size(), std::size(kKernels));
+  blockDim.x = 256;
+  for (size_t k = 0; k < samples.size(); ++k) {
+    const seam::testing::OpSample& sample = samples[k];
+    const size_t n = sample.operands[0].size();
+    std::vector<std::vector<char>> operands(3);
+    for (size_t j = 0; j < sample.operands.size(); ++j) {
+      const int bytes = seam::DTypeBytes(sample.operand_dtypes[j]);
+      operands[j].resize(n * static_cast<size_t>(bytes));
+      seam::StoreScalars(sample.operand_dtypes[j], sample.operands[j].data(), operands[j].data(),
+                         bytes, n);
+    }
+    const int bytes = seam::DTypeBytes(sample.out);
+    std::vector<char> result(n * static_cast<size_t>(bytes));
+    for (size_t i = 0; i < n; ++i) {
+      blockIdx.x = static_cast<long long>(i / 256);
+      threadIdx.x = static_cast<long long>(i % 256);
+      kKernels[k](operands[0].data(), operands[1].data(), operands[2].data(), result.data(),
+                  static_cast<long long>(n));
+    }
+    std::vector<seam::Scalar> got(n);
+    seam::LoadScalars(sample.out, result.data(), bytes, got.data(), n);
+    const std::vector<seam::Scalar> want = sample.Reference();
+    const double max_ulps = seam::GetOpInfo(sample.kind).max_ulps;
+    size_t wrong = 0, first = 0;
+    for (size_t i = 0; i < n; ++i) {
+      if (!IsRight(sample.out, max_ulps, got[i], want[i]) && wrong++ == 0) first = i;
+    }
+    EXPECT_EQ(wrong, 0u) << sample.Name() << ", the first at sample " << first;
+  }
+}
+
+}  // namespace

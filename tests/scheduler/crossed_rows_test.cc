@@ -1,0 +1,279 @@
+// Groups in which some reductions cross the rows that others keep: CTAs take rows in turn, leave
+// partial states, and further kernels finish.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/text/parser.h"
+#include "scheduler/group_shape.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using testing::GroupResult;
+using testing::GroupRun;
+using ::testing::HasSubstr;
+using testing::RunGroupText;
+
+GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
+  GroupResult result = RunGroupText(text, run);
+  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
+                                  << result.schedule.ToString() << "\n"
+                                  << text << result.kernel_text;
+  return result;
+}
+
+// Two reductions along the rows, two across them.
+constexpr char kBackward[] = R"(fusion layer_norm_backward {
+  symbol M
+  symbol N
+  input grad: bf16[M, N]
+  input x: bf16[M, N]
+  input gamma: f32[N]
+  input mean: f32[M]
+  input rstd: f32[M]
+  g = cast(grad, dtype=f32)
+  xhat = (cast(x, dtype=f32) - mean[:, None]) * rstd[:, None]
+  weighted = g * gamma
+  n = size(sizes=[N], dtype=f32)
+  a = sum(weighted, axes=[1]) / n
+  b = sum(weighted * xhat, axes=[1]) / n
+  dx = cast(rstd[:, None] * (weighted - a[:, None] - xhat * b[:, None]), dtype=bf16)
+  dgamma = cast(sum(g * xhat, axes=[0]), dtype=bf16)
+  dbeta = sum(g, axes=[0])
+  output dx
+  output dgamma
+  output dbeta
+})";
+
+TEST(CrossedRows, NormBackwardAtManySizes) {
+  for (int64_t m : {0, 1, 2, 37, 300}) {
+    for (int64_t n : {1, 8, 31, 64, 96, 1000, 1003, 4096})
+      ExpectRight(kBackward, {.sizes = {{"M", m}, {"N", n}}});
+  }
+}
+
+TEST(CrossedRows, FewCtasTakeManyTurns) {
+  for (int grid : {1, 2, 5}) {
+    for (int warps : {1, 2}) {
+      const auto edit = [&](Schedule& s) {
+        s.grid = grid;
+        s.lanes_per_row = 16;
+        s.warps_per_row = warps;
+        s.row_warps = 2;
+        s.registers = 4;
+      };
+      const GroupResult result =
+          ExpectRight(kBackward, {.sizes = {{"M", 41}, {"N", 104}}, .edit = edit});
+      EXPECT_THAT(result.kernel_text, HasSubstr("for turn in"));
+    }
+  }
+}
+
+// The states of rows that no CTA holds stay in memory.
+TEST(CrossedRows, LongRows) {
+  ExpectRight(kBackward, {.sizes = {{"M", 4}, {"N", 40001}}});
+  for (int64_t n : {100, 1003}) {
+    const auto edit = [](Schedule& s) {
+      s.persistent = false;
+      s.chan_welford = true;
+      s.grid = 2;
+      s.lanes_per_row = 32;
+      s.row_warps = s.registers = 1;
+    };
+    ExpectRight(kBackward, {.sizes = {{"M", 7}, {"N", n}}, .edit = edit});
+  }
+}
+
+// One barrier a turn: the memory of its exchange must not be written again while it is read.
+constexpr char kRowsAndColumns[] = R"(fusion rows_and_columns {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  s = sum(x, axes=[1])
+  y = x * s[:, None]
+  columns = sum(x, axes=[0])
+  output y
+  output columns
+})";
+
+TEST(CrossedRows, OneBarrierATurn) {
+  for (int warps : {2, 4}) {
+    const auto edit = [&](Schedule& s) {
+      s.grid = 2;
+      s.lanes_per_row = 32;
+      s.warps_per_row = warps;
+      s.row_warps = 1;
+      s.registers = 8;
+      s.vector = 1;
+      s.facts.clear();
+    };
+    ExpectRight(kRowsAndColumns, {.sizes = {{"M", 9}, {"N", 100}}, .edit = edit});
+  }
+}
+
+// Every kind of state across the rows, of columns and of everything, with work after it.
+TEST(CrossedRows, EveryReduction) {
+  for (const char* op : {"sum", "prod", "amax", "amin", "argmax", "argmin"}) {
+    const std::string name = op;
+    const std::string text = R"(fusion crossed {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input b: f32[N]
+  r = )" + name + R"((x, axes=[1])
+  c = )" + name + R"((x, axes=[0])
+  cb = cast(c, dtype=f32) * b
+  output r
+  output cb
+})";
+    for (int64_t n : {1, 33, 260}) ExpectRight(text, {.sizes = {{"M", 21}, {"N", n}}});
+  }
+  for (const char* op : {"any", "all"}) {
+    const std::string name = op;
+    const std::string text =
+        "fusion crossed {\n  symbol M\n  symbol N\n  input x: bool[M, N]\n  r = " + name +
+        "(x, axes=[1])\n  c = " + name + "(x, axes=[0])\n  a = " + name +
+        "(x, axes=[0, 1])\n  output r\n  output c\n  output a\n}";
+    ExpectRight(text, {.sizes = {{"M", 21}, {"N", 260}}});
+  }
+}
+
+TEST(CrossedRows, Statistics) {
+  constexpr char kText[] = R"(fusion crossed {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  mean, m2, count = welford(x, axes=[1])
+  y = x - mean[:, None]
+  columns, c2, c = welford(x, axes=[0])
+  deviation = sqrt(c2 / c)
+  output y
+  output columns
+  output deviation
+})";
+  for (int64_t m : {1, 2, 200}) {
+    for (int64_t n : {1, 40, 257}) ExpectRight(kText, {.sizes = {{"M", m}, {"N", n}}});
+  }
+}
+
+// A loss: a reduction a row, and one over all rows that nothing waits for. Rows of any length.
+TEST(CrossedRows, MeanOfRowsLosses) {
+  constexpr char kText[] = R"(fusion loss {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  m = amax(x, axes=[1])
+  s = sum(exp(x - m[:, None]), axes=[1])
+  losses = log(s) + m
+  loss = sum(losses, axes=[0]) / size(sizes=[M], dtype=f32)
+  output losses
+  output loss
+})";
+  for (int64_t m : {1, 5, 400}) {
+    for (int64_t n : {1, 7, 1000, 40000}) {
+      if (m * n > 200000) continue;
+      ExpectRight(kText, {.sizes = {{"M", m}, {"N", n}}});
+    }
+  }
+}
+
+// What has no rows is folded once, not once a row.
+TEST(CrossedRows, ReductionsWithoutTheRows) {
+  constexpr char kText[] = R"(fusion weighted {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input w: f32[N]
+  s = sum(x * w, axes=[1])
+  total = sum(w, axes=[0])
+  c = amax(x, axes=[0])
+  output s
+  output total
+  output c
+})";
+  for (int64_t n : {1, 40, 257}) ExpectRight(kText, {.sizes = {{"M", 50}, {"N", n}}});
+}
+
+// Each row leaves one state, and another kernel folds those of some of the rows' axes.
+TEST(CrossedRows, SomeAxesOfTheRows) {
+  constexpr char kText[] = R"(fusion instance_norm_backward {
+  symbol N
+  symbol C
+  symbol H
+  input grad: f32[N, C, H]
+  input xhat: f32[N, C, H]
+  input w: f32[C]
+  a = sum(grad, axes=[2])
+  dx = grad - a[:, :, None] * xhat
+  dw = sum(grad * xhat, axes=[0, 2])
+  scaled = dw * w
+  output dx
+  output scaled
+})";
+  for (int64_t n : {1, 3, 40}) {
+    for (int64_t h : {1, 9, 300}) ExpectRight(kText, {.sizes = {{"N", n}, {"C", 5}, {"H", h}}});
+  }
+  // A reduction that knows only one of the rows' axes.
+  constexpr char kOther[] = R"(fusion other {
+  symbol N
+  symbol C
+  symbol H
+  input x: f32[N, C, H]
+  input y: f32[N, H]
+  a = amax(x, axes=[2])
+  z = x - a[:, :, None] + y[:, None, :]
+  i = argmin(y * 2.0, axes=[1])
+  output z
+  output i
+})";
+  for (int64_t c : {1, 4}) ExpectRight(kOther, {.sizes = {{"N", 6}, {"C", c}, {"H", 33}}});
+}
+
+// Neighbours in memory are rows.
+TEST(CrossedRows, StridedColumns) {
+  constexpr char kText[] = R"(fusion strided {
+  symbol M
+  symbol N
+  input x: f32[M, N] strides [1, M]
+  s = sum(x, axes=[1])
+  y = x - s[:, None]
+  c = amax(x, axes=[0])
+  output y
+  output c
+})";
+  for (int64_t m : {1, 37, 260}) {
+    for (int64_t n : {1, 5, 40}) ExpectRight(kText, {.sizes = {{"M", m}, {"N", n}}});
+  }
+}
+
+TEST(CrossedRows, RowsAreWhatIsHeld) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kBackward);
+  ASSERT_TRUE(group.ok());
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_EQ(shape->rows.size(), 1);
+  EXPECT_FALSE(shape->outer);
+  const auto outputs = group->outputs();
+  EXPECT_FALSE(shape->finished[outputs[0].index()]);  // dx
+  EXPECT_TRUE(shape->finished[outputs[1].index()]);   // dgamma
+  EXPECT_EQ(FinishedShape(*shape, shape->axes.axes(outputs[2])).rows.size(), 1);
+}
+
+TEST(CrossedRows, OthersAreRefused) {
+  // The sum over rows is needed by every row.
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion barrier {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  r = sum(x, axes=[1])
+  c = sum(x, axes=[0])
+  y = x * c - r[:, None]
+  output y
+})");
+  ASSERT_TRUE(group.ok());
+  EXPECT_THAT(AnalyzeGroup(*group).status().ToString(), HasSubstr("keeps other axes"));
+}
+
+}  // namespace
+}  // namespace seam

@@ -1,0 +1,349 @@
+// The printer and every rule of the verifier of the thread-level kernel IR.
+#include "scheduler/kernel/kernel_ir.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "tests/support/sample_kernels.h"
+
+namespace seam::testing {
+namespace {
+
+using kernel::Block;
+using kernel::Comment;
+using kernel::CtaSync;
+using kernel::For;
+using kernel::If;
+using kernel::IndexValue;
+using kernel::Kernel;
+using kernel::LetSymbol;
+using kernel::Load;
+using kernel::Map;
+using kernel::Operand;
+using kernel::Random;
+using kernel::ShuffleXor;
+using kernel::Space;
+using kernel::Stmt;
+using kernel::Store;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const Operand kOne = Operand::Const(DType::F32, FloatScalar(1));
+
+TEST(PrintKernelTest, NumbersStatementsInPreOrder) {
+  EXPECT_EQ(
+      PrintKernel(VectorCopyKernel(DType::BF16, 8, kernel::CacheHint::Streaming)),
+      "kernel vector_copy\n"
+      "  grid (n + 1023)//1024 (block) threads 128 (thread)\n"
+      "  parameter n\n"
+      "  buffer x: bf16[n] align 16\n"
+      "  buffer y: bf16[n] align 16 written\n"
+      "  fragment f: bf16[8]\n"
+      "   0: if 8*thread + 1024*block + 7 < n\n"
+      "   1:   f[0 :+8] = load x[8*thread + 1024*block :+8] streaming\n"
+      "   2:   store y[8*thread + 1024*block :+8] = f[0 :+8] streaming\n"
+      "      else\n"
+      "   3:   for v in 0..8 unrolled\n"
+      "   4:     f[v] = load x[8*thread + 1024*block + v] if 8*thread + 1024*block + v < n else 0\n"
+      "   5:     store y[8*thread + 1024*block + v] = f[v] if 8*thread + 1024*block + v < n\n");
+}
+
+TEST(PrintKernelTest, EveryStatement) {
+  KernelDraft d("all");
+  d.k.summary = "First line.\nSecond line.";
+  const int f = d.Fragment("f", DType::F64), i = d.Fragment("i", DType::I64);
+  d.Shared("s", DType::I8, 5);
+  const SymInt let = d.Symbol("let", 10);
+  Emit(&d.k.body, Comment{"two\nlines"});
+  Emit(&d.k.body, Map{OpKind::Add,
+                      f,
+                      0,
+                      {Operand::Reg(f), Operand::Const(DType::F64, FloatScalar(-INFINITY))}});
+  Emit(&d.k.body, IndexValue{i, 0, d.thread});
+  Emit(&d.k.body, LetSymbol{let, Operand::Reg(i)});
+  Emit(&d.k.body, Random{OpKind::RandomNormal, f, 0, Operand::Reg(i),
+                         Operand::Const(DType::I64, IntScalar(3)), let});
+  Emit(&d.k.body, ShuffleXor{f, 0, Operand::Reg(f), 4});
+  Emit(&d.k.body, CtaSync{});
+  EXPECT_THAT(
+      PrintKernel(d.k),
+      AllOf(HasSubstr("  # First line.\n  # Second line.\n"), HasSubstr("  shared s: i8[5]\n"),
+            HasSubstr("   0: # two lines\n"
+                      "   1: f[0] = add(f[0], f64 -inf)\n"
+                      "   2: i[0] = index thread\n"
+                      "   3: let let = i[0]\n"
+                      "   4: f[0] = random_normal(seed i[0], offset i64 3, element let)\n"
+                      "   5: f[0] = shuffle_xor(f[0], 4)\n"
+                      "   6: barrier\n")));
+}
+
+// Prints what the verifier would refuse, too.
+TEST(PrintKernelTest, UnknownNames) {
+  KernelDraft d("bad");
+  Emit(&d.k.body, Load{3, 0, 1, Space::Shared, 7, SymInt::Invalid()});
+  EXPECT_THAT(PrintKernel(d.k), HasSubstr("<fragment 3>[0] = load shared.<array 7>[<invalid>]"));
+}
+
+TEST(VerifyKernelTest, Samples) {
+  for (const Kernel& k : {RowSumKernel(DType::BF16, 8), RowSumKernel(DType::F32, 1),
+                          ColumnSumKernel(), VectorCopyKernel(DType::I8, 16),
+                          VectorCopyKernel(DType::F16, 8, kernel::CacheHint::EvictLast, true),
+                          MakeRandomIndexKernel(1, false).kernel}) {
+    EXPECT_TRUE(VerifyKernel(k).ok()) << VerifyKernel(k);
+  }
+}
+
+TEST(SharedMemoryTest, ArraysAreAlignedTo16Bytes) {
+  KernelDraft d("shared");
+  d.Shared("a", DType::I8, 5);
+  d.Shared("b", DType::F32, 4);
+  d.Shared("c", DType::F64, 3);
+  EXPECT_EQ(d.k.SharedOffset(0), 0);
+  EXPECT_EQ(d.k.SharedOffset(1), 16);
+  EXPECT_EQ(d.k.SharedOffset(2), 32);
+  EXPECT_EQ(d.k.SharedBytes(), 64);
+}
+
+// A small kernel with something of everything, to be broken.
+struct Victim : KernelDraft {
+  Victim() : KernelDraft("victim") {
+    n = Parameter("n", 0, 1000);
+    x = Buffer("x", DType::F32, n, false, 8);
+    y = Buffer("y", DType::F32, n, true);
+    shared = Shared("s", DType::F32, 64);
+    f = Fragment("f", DType::F32, 4);
+    i = Fragment("i", DType::I64);
+    loop = Symbol("loop", 4);
+    let = Symbol("let", 10);
+  }
+  std::string Error() {
+    const absl::Status status = VerifyKernel(k);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << PrintKernel(k);
+    return std::string(status.message());
+  }
+  template <typename Node>
+  std::string ErrorOf(Node node) {
+    k.body.clear();
+    Emit(&k.body, Comment{"first"});
+    Emit(&k.body, std::move(node));
+    const std::string error = Error();
+    EXPECT_THAT(error, HasSubstr("kernel victim, statement 1 ("));
+    return error;
+  }
+  std::shared_ptr<ShapeEnv> symbols = k.env;  // Outlives what a test does to the kernel.
+  SymInt n, loop, let;
+  int x, y, shared, f, i;
+};
+
+TEST(VerifyKernelTest, Header) {
+  const auto error = [](const std::function<void(Victim*)>& change) {
+    Victim v;
+    EXPECT_TRUE(VerifyKernel(v.k).ok()) << VerifyKernel(v.k);
+    change(&v);
+    return v.Error();
+  };
+  for (const char* name : {"", "a b", "1st", "a-b"}) {
+    EXPECT_THAT(error([&](Victim* v) { v->k.name = name; }),
+                HasSubstr("the name is no C identifier"));
+  }
+  EXPECT_THAT(error([](Victim* v) { v->k.env = nullptr; }), HasSubstr("no environment"));
+  EXPECT_THAT(error([](Victim* v) { v->k.env = std::make_shared<ShapeEnv>(); }),
+              HasSubstr("no symbol of the kernel's environment"));
+  for (const int threads : {0, -32, 31, 48, 1056}) {
+    EXPECT_THAT(error([&](Victim* v) { v->k.threads = threads; }),
+                HasSubstr("expected a multiple of 32"));
+  }
+  EXPECT_THAT(error([](Victim* v) { v->k.threads = 256; }),
+              HasSubstr("thread_x is declared as 0..127"));
+  EXPECT_THAT(error([](Victim* v) { v->k.parameters.push_back(v->n); }),
+              HasSubstr("symbol n is bound twice"));
+  EXPECT_THAT(error([](Victim* v) { v->k.parameters.push_back(v->n + 1); }),
+              HasSubstr("is no symbol"));
+  EXPECT_THAT(error([](Victim* v) { v->k.parameters.clear(); }),
+              HasSubstr("uses symbol n, which is not bound here"));
+  EXPECT_THAT(error([](Victim* v) { v->k.grid_x = v->block; }),
+              HasSubstr("only parameters are known"));
+  EXPECT_THAT(error([](Victim* v) { v->k.grid_x = SymInt::Invalid(); }),
+              HasSubstr("grid_x is an invalid expression"));
+  EXPECT_THAT(error([](Victim* v) { v->k.min_ctas_per_sm = -1; }), HasSubstr("negative"));
+  EXPECT_THAT(error([](Victim* v) { v->k.buffers[0].num_elements = v->thread; }),
+              HasSubstr("num_elements of buffer x"));
+  for (const int alignment : {0, 3, -4}) {
+    EXPECT_THAT(error([&](Victim* v) { v->k.buffers[0].alignment_bytes = alignment; }),
+                HasSubstr("expected a power of two"));
+  }
+  EXPECT_THAT(error([](Victim* v) { v->k.fragments[0].count = 0; }),
+              HasSubstr("fragment f has 0 slots"));
+  EXPECT_THAT(error([](Victim* v) { v->k.shared[0].count = 0; }),
+              HasSubstr("shared array s has 0 elements"));
+  EXPECT_THAT(error([](Victim* v) { v->k.shared[0].count = INT64_MAX; }),
+              HasSubstr("shared array s has"));
+}
+
+TEST(VerifyKernelTest, AccessesAndSlots) {
+  Victim v;
+  EXPECT_THAT(v.ErrorOf(Load{9, 0, 1, Space::Global, v.x, 0}), HasSubstr("no fragment 9"));
+  EXPECT_THAT(v.ErrorOf(Load{-1, 0, 1, Space::Global, v.x, 0}), HasSubstr("no fragment -1"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 1, Space::Global, 2, 0}), HasSubstr("no buffer 2"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 1, Space::Shared, 1, 0}), HasSubstr("no shared array 1"));
+  for (const int width : {0, -1, 3}) {
+    EXPECT_THAT(v.ErrorOf(Load{v.f, 0, width, Space::Global, v.x, 0}),
+                HasSubstr("no power of two"));
+  }
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 4, 1, Space::Global, v.x, 0}),
+              HasSubstr("slot 4 (1 wide) is outside fragment f of 4"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, -1, 1, Space::Global, v.x, 0}),
+              HasSubstr("slot -1 (1 wide) is outside"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 3, 2, Space::Global, v.x, 0}),
+              HasSubstr("slot 3 (2 wide) is outside"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 4, Space::Global, v.x, 0}),
+              HasSubstr("a vector of 16 bytes in buffer x, which is aligned to 8"));
+  EXPECT_THAT(v.ErrorOf(Load{v.i, 0, 1, Space::Global, v.x, 0}),
+              HasSubstr("fragment i is i64, the value is f32"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, v.thread, 1, Space::Global, v.x, 0}),
+              HasSubstr("which is not of an unrolled loop"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 1, Space::Global, v.x, v.loop}),
+              HasSubstr("uses symbol loop, which is not bound here"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 1, Space::Global, v.x, SymInt::Invalid()}),
+              HasSubstr("index is an invalid expression"));
+  EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 1, Space::Global, v.x, 0, SymLt(v.let, 3)}),
+              HasSubstr("predicate let <= 2 uses symbol let"));
+  EXPECT_THAT(v.ErrorOf(Store{v.f, 0, 1, Space::Global, v.x, 0}),
+              HasSubstr("buffer x is not marked as written"));
+  ShapeEnv other;
+  EXPECT_THAT(v.ErrorOf(Store{v.f, 0, 1, Space::Global, v.y, other.FreshSymbol("q", 0, 1)}),
+              HasSubstr("belongs to another environment"));
+}
+
+TEST(VerifyKernelTest, Types) {
+  Victim v;
+  EXPECT_THAT(v.ErrorOf(Map{OpKind::Add, v.f, 0, {kOne}}),
+              HasSubstr("add: 1 operand given, 2 expected"));
+  EXPECT_THAT(v.ErrorOf(Map{OpKind::Add, v.f, 0, {kOne, Operand::Reg(v.i)}}),
+              HasSubstr("operand 2 is i64"));
+  EXPECT_THAT(v.ErrorOf(Map{OpKind::Lt, v.f, 0, {kOne, kOne}}),
+              HasSubstr("fragment f is f32, the value is bool"));
+  EXPECT_THAT(v.ErrorOf(Map{OpKind::Sum, v.f, 0, {kOne}}), HasSubstr("no elementwise operation"));
+  EXPECT_THAT(v.ErrorOf(Map{OpKind::Cast, v.f, 0, {kOne, kOne}}),
+              HasSubstr("a cast takes one operand"));
+  EXPECT_THAT(v.ErrorOf(LetSymbol{v.let, kOne}), HasSubstr("expected an integer"));
+  EXPECT_THAT(v.ErrorOf(ShuffleXor{v.i, 0, kOne, 1}),
+              HasSubstr("fragment i is i64, the value is f32"));
+  for (const int mask : {0, 32, -1}) {
+    EXPECT_THAT(v.ErrorOf(ShuffleXor{v.f, 0, kOne, mask}), HasSubstr("is not in 1..31"));
+  }
+  const Operand seed = Operand::Reg(v.i);
+  EXPECT_THAT(v.ErrorOf(Random{OpKind::RandomUniform, v.f, 0, kOne, seed, 0}),
+              HasSubstr("seed and offset are i64, not f32"));
+  EXPECT_THAT(v.ErrorOf(Random{OpKind::RandomUniform, v.i, 0, seed, seed, 0}),
+              HasSubstr("the result is a float"));
+  EXPECT_THAT(v.ErrorOf(Random{OpKind::Add, v.f, 0, seed, seed, 0}),
+              HasSubstr("gives no random numbers"));
+}
+
+TEST(VerifyKernelTest, SymbolsAndLoops) {
+  Victim v;
+  EXPECT_THAT(v.ErrorOf(For{v.loop, v.n, true, {}}),
+              HasSubstr("an unrolled loop needs a constant extent"));
+  EXPECT_THAT(v.ErrorOf(For{v.loop, v.loop, false, {}}),
+              HasSubstr("uses symbol loop, which is not bound here"));
+  EXPECT_THAT(v.ErrorOf(For{v.loop, 5, false, {}}), HasSubstr("leaves the declared range 0..3"));
+  EXPECT_THAT(v.ErrorOf(For{v.thread, 3, false, {}}), HasSubstr("symbol thread is bound twice"));
+  EXPECT_THAT(v.ErrorOf(For{v.loop + 1, 3, false, {}}), HasSubstr("is no symbol"));
+  EXPECT_THAT(v.ErrorOf(For{7, 3, false, {}}), HasSubstr("7 is no symbol"));
+
+  // A symbol may be bound again after its loop, not inside it; a LetSymbol holds to the end of its
+  // block.
+  v.k.body.clear();
+  For loop{v.loop, 4, true, {}};
+  Emit(&loop.body, IndexValue{v.f, v.loop, v.loop});
+  Emit(&v.k.body, loop);
+  Emit(&v.k.body, loop);
+  EXPECT_TRUE(VerifyKernel(v.k).ok()) << VerifyKernel(v.k);
+  Emit(&v.k.body, IndexValue{v.i, 0, v.loop});
+  EXPECT_THAT(v.Error(), HasSubstr("statement 4"));
+  v.k.body.clear();
+  For twice{v.loop, 4, true, {}};
+  Emit(&twice.body, loop);
+  Emit(&v.k.body, twice);
+  EXPECT_THAT(v.Error(), AllOf(HasSubstr("statement 1"), HasSubstr("bound twice")));
+
+  v.k.body.clear();
+  If branch{SymLt(v.thread, 3), {}, {}};
+  Emit(&branch.body, IndexValue{v.i, 0, 3});
+  Emit(&branch.body, LetSymbol{v.let, Operand::Reg(v.i)});
+  Emit(&branch.body, IndexValue{v.i, 0, v.let});
+  Emit(&v.k.body, branch);
+  Emit(&v.k.body, branch);
+  EXPECT_TRUE(VerifyKernel(v.k).ok()) << VerifyKernel(v.k);
+  Emit(&v.k.body, IndexValue{v.i, 0, v.let});
+  EXPECT_THAT(v.Error(), AllOf(HasSubstr("statement 8"), HasSubstr("uses symbol let")));
+
+  // No slot may hang on a loop that stays a loop.
+  For serial{v.loop, 4, false, {}};
+  Emit(&serial.body, IndexValue{v.f, v.loop, 0});
+  v.k.body.clear();
+  Emit(&v.k.body, serial);
+  EXPECT_THAT(v.Error(), HasSubstr("which is not of an unrolled loop"));
+}
+
+TEST(VerifyKernelTest, Convergence) {
+  struct Case {
+    std::function<SymInt(const Victim&)> condition;
+    bool barrier, shuffle;
+  };
+  const Case cases[] = {
+      {[](const Victim& v) { return SymLt(v.thread, 5); }, false, false},
+      {[](const Victim& v) { return SymLt(v.thread, 32); }, false, true},
+      {[](const Victim& v) { return SymEq(FloorDiv(v.thread, 64), 0); }, false, true},
+      {[](const Victim& v) {
+         return SymAnd(SymEq(FloorDiv(v.thread, 32), 1), SymLt(v.block, v.n));
+       },
+       false, true},
+      {[](const Victim& v) { return SymLt(FloorDiv(v.thread, 32) * 7, v.n); }, false, true},
+      {[](const Victim& v) { return SymLt(v.thread + v.block, v.n); }, false, false},
+      {[](const Victim& v) { return SymLt(v.block, v.n); }, true, true},
+  };
+  for (const Case& c : cases) {
+    for (const bool loop : {false, true}) {
+      for (const bool barrier : {false, true}) {
+        Victim v;
+        Block body;
+        if (barrier) {
+          Emit(&body, CtaSync{});
+        } else {
+          Emit(&body, ShuffleXor{v.f, 0, kOne, 16});
+        }
+        if (loop) {
+          Emit(&v.k.body, For{v.loop, c.condition(v), false, body});
+        } else {
+          Emit(&v.k.body, If{c.condition(v), {}, body});
+        }
+        const absl::Status status = VerifyKernel(v.k);
+        EXPECT_EQ(status.ok(), barrier ? c.barrier : c.shuffle) << status << PrintKernel(v.k);
+        if (!status.ok()) {
+          EXPECT_THAT(std::string(status.message()),
+                      HasSubstr(barrier ? "a barrier below" : "a shuffle below"));
+        }
+      }
+    }
+  }
+}
+
+TEST(VerifyKernelTest, DeepNestingIsRefusedNotFollowed) {
+  Victim v;
+  Block body;
+  for (int depth = 0; depth < 2000; ++depth) {
+    Block outer;
+    Emit(&outer, If{SymLt(v.n, 5), std::move(body), {}});
+    body = std::move(outer);
+  }
+  v.k.body = std::move(body);
+  EXPECT_THAT(v.Error(), HasSubstr("blocks nest deeper than 256"));
+}
+
+}  // namespace
+}  // namespace seam::testing

@@ -1,0 +1,162 @@
+// Groups as kernels: every arrangement of rows and columns, odd sizes, views, many dtypes, on the
+// simulator.
+#include <gtest/gtest.h>
+
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using testing::GroupResult;
+using testing::GroupRun;
+using testing::RunGroupText;
+
+void ExpectRight(const std::string& text, const GroupRun& run) {
+  const GroupResult result = RunGroupText(text, run);
+  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
+                                  << result.schedule.ToString() << "\n"
+                                  << text << result.kernel_text;
+}
+
+constexpr char kBias[] = R"(fusion bias {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input b: f32[N]
+  y = cast(cast(x, dtype=f32) * 2.0 + b, dtype=bf16)
+  output y
+})";
+
+TEST(Pointwise, BroadcastAtManySizes) {
+  for (int64_t m : {0, 1, 3, 17}) {
+    for (int64_t n : {0, 1, 7, 8, 64, 1000, 1003})
+      ExpectRight(kBias, {.sizes = {{"M", m}, {"N", n}}});
+  }
+}
+
+TEST(Pointwise, MisalignedBases) {
+  for (int alignment : {1, 2, 4, 8}) {
+    ExpectRight(kBias, {.sizes = {{"M", 5}, {"N", 64}}, .alignment_bytes = alignment});
+  }
+}
+
+constexpr char kLayerNorm[] = R"(fusion layer_norm {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: f32[N]
+  input b: f32[N]
+  xf = cast(x, dtype=f32)
+  avg, m2, n = welford(xf, axes=[1])
+  rstd = rsqrt(m2 / n + 1e-5)
+  y = cast((xf - broadcast(avg, axes=[1])) * broadcast(rstd, axes=[1]) * w + b, dtype=bf16)
+  output y
+  output avg
+  output rstd
+})";
+
+TEST(Reduction, LayerNormAtManySizes) {
+  for (int64_t n : {1, 2, 31, 64, 96, 256, 1000, 1003, 4096, 4099}) {
+    ExpectRight(kLayerNorm, {.sizes = {{"M", 5}, {"N", n}}});
+  }
+}
+
+TEST(Reduction, LayerNormInEveryArrangement) {
+  for (int64_t n : {40, 256, 1001}) {
+    for (int lanes : {1, 4, 32}) {
+      for (int warps : {1, 3}) {
+        for (int registers : {1, 2}) {
+          ExpectRight(kLayerNorm, {.sizes = {{"M", 7}, {"N", n}}, .edit = [&](Schedule& s) {
+                                     s.lanes_per_row = lanes;
+                                     s.warps_per_row = warps;
+                                     s.row_warps = 2;
+                                     s.registers = registers;
+                                     s.persistent = false;
+                                     s.chan_welford = true;
+                                   }});
+        }
+      }
+    }
+  }
+}
+
+TEST(Reduction, RowsSplitAmongCtas) {
+  for (int split : {2, 5}) {
+    ExpectRight(kLayerNorm, {.sizes = {{"M", 3}, {"N", 3000}}, .edit = [&](Schedule& s) {
+                               s.persistent = false;
+                               s.shift = false;
+                               s.split = split;
+                             }});
+  }
+}
+
+TEST(Reduction, ColumnsDownTheRows) {
+  constexpr char text[] = R"(fusion column_stats {
+    symbol M
+    symbol N
+    input x: f32[M, N]
+    s = sum(x, axes=[0])
+    y = x - broadcast(s, axes=[0])
+    output s
+    output y
+  })";
+  for (int64_t m : {1, 5, 64, 700}) {
+    for (int64_t n : {1, 3, 64, 130}) ExpectRight(text, {.sizes = {{"M", m}, {"N", n}}});
+  }
+}
+
+TEST(Reduction, EveryKind) {
+  for (const char* op : {"sum", "prod", "amax", "amin", "argmax", "argmin"}) {
+    for (const char* dtype : {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"}) {
+      for (const char* axis : {"0", "1"}) {
+        const std::string text = std::string("fusion f {\n  input x: ") + dtype +
+                                 "[9, 70]\n  y = " + op + "(x, axes=[" + axis +
+                                 "])\n  output y\n}\n";
+        ExpectRight(text, {});
+      }
+    }
+  }
+  for (const char* op : {"any", "all"}) {
+    ExpectRight(std::string("fusion f {\n  input x: bool[9, 70]\n  y = ") + op +
+                    "(x, axes=[1])\n  output y\n}\n",
+                {});
+  }
+}
+
+TEST(Views, ComposeIntoIndices) {
+  const char* bodies[] = {
+      "y = permute(x, axes=[1, 0]) + 1.0",
+      "y = exp(reshape(x, sizes=[4, 3, 10]))",
+      "y = slice(x, start=[1, 2], stop=[6, 19], step=[2, 3]) * 2.0",
+      "y = flip(x, axes=[0, 1]) * x",
+      "y = pad(x * 2.0, before=[1, 0], after=[2, 3], value=7.0)",
+      "y = cat(x, flip(x, axes=[1]), exp(x), axes=[0])",
+      "z = exp(x)\n y = reshape(permute(z, axes=[1, 0]), sizes=[12, 10]) + reshape(z, sizes=[12, "
+      "10])",
+      "y = iota(sizes=[12, 10], axes=[1], dtype=f32) + x",
+  };
+  for (const char* body : bodies) {
+    ExpectRight(std::string("fusion f {\n  input x: f32[12, 10]\n  ") + body + "\n  output y\n}\n",
+                {});
+  }
+}
+
+TEST(Indexing, GatherAndIndexSelect) {
+  ExpectRight(R"(fusion f {
+    input x: f32[9, 64]
+    input i: i64[5]
+    y = index_select(x, i, axes=[0]) * 2.0
+    output y
+  })",
+              {});
+  ExpectRight(R"(fusion f {
+    input x: f32[9, 10]
+    input i: i32[4, 10]
+    y = gather(exp(x), i, axes=[0]) + 1.0
+    output y
+  })",
+              {});
+}
+
+}  // namespace
+}  // namespace seam

@@ -1,0 +1,169 @@
+// Bugs planted into lowered kernels, one at a time: a barrier less, an index off by one, a mask
+// dropped, a wrong shuffle. The simulator reports every one of them, or the results are wrong.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/group_runner.h"
+#include "tests/support/kernel_mutator.h"
+
+namespace seam {
+namespace {
+
+using testing::GroupResult;
+using testing::GroupRun;
+using testing::Mutate;
+using testing::Mutation;
+using testing::RunGroupText;
+
+// Plants the k-th bug of one kind, counted over the plan's kernels. False if there are fewer.
+bool Plant(LaunchPlan* plan, Mutation mutation, int k) {
+  for (KernelLaunch& launch : plan->launches) {
+    for (int place = 0;; ++place) {
+      std::optional<kernel::Kernel> mutant = Mutate(launch.kernel, mutation, place);
+      if (!mutant) break;
+      if (k-- > 0) continue;
+      launch.kernel = *std::move(mutant);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Every bug is found at one of the sizes at least. Returns how many there were.
+int ExpectAllFound(const std::string& text, const std::vector<GroupRun>& runs) {
+  int planted = 0;
+  for (const Mutation mutation : {Mutation::RemoveBarrier, Mutation::ShiftIndex,
+                                  Mutation::DropPredicate, Mutation::ChangeShuffleMask}) {
+    for (int k = 0;; ++k) {
+      bool exists = true, found = false;
+      std::string mutant;
+      for (size_t r = 0; r < runs.size() && exists && !found; ++r) {
+        GroupRun run = runs[r];
+        run.edit_plan = [&](LaunchPlan& plan) { exists = Plant(&plan, mutation, k); };
+        const GroupResult result = RunGroupText(text, run);
+        found = !result.status.ok();
+        mutant = result.kernel_text;
+      }
+      if (!exists) break;
+      ++planted;
+      EXPECT_TRUE(found) << "bug " << k << " of kind " << static_cast<int>(mutation) << " in\n"
+                         << mutant;
+    }
+  }
+  return planted;
+}
+
+constexpr char kLayerNorm[] = R"(fusion layer_norm {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: f32[N]
+  xf = cast(x, dtype=f32)
+  avg, m2, n = welford(xf, axes=[1])
+  rstd = rsqrt(m2 / n + 1e-5)
+  y = cast((xf - broadcast(avg, axes=[1])) * broadcast(rstd, axes=[1]) * w, dtype=bf16)
+  output y
+  output avg
+})";
+
+TEST(PlantedBugs, LayerNormInRegisters) {
+  EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 1003}}}}), 20);
+}
+
+TEST(PlantedBugs, LayerNormReadAgain) {
+  const auto edit = [](Schedule& s) { s.persistent = false; };
+  EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 1003}}, .edit = edit}}), 20);
+}
+
+constexpr char kColumnSums[] = R"(fusion column_sums {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  s = sum(x, axes=[0])
+  output s
+})";
+
+TEST(PlantedBugs, ColumnSums) {
+  EXPECT_GT(ExpectAllFound(kColumnSums, {{.sizes = {{"M", 301}, {"N", 37}}},
+                                         {.sizes = {{"M", 5000}, {"N", 3}}}}),
+            3);
+}
+
+TEST(PlantedBugs, LayerNormShared) {
+  const auto edit = [](Schedule& s) {
+    s.persistent = s.shift = false;
+    s.split = 12;  // As many partial states as two warps of eight lanes have use for.
+    s.lanes_per_row = 8;
+    s.warps_per_row = 2;
+    s.registers = 4;
+  };
+  EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 701}}, .edit = edit}}), 40);
+}
+
+// A row to two warps, several rows a warp.
+constexpr char kArgMax[] = R"(fusion largest {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  i = argmax(x, axes=[1])
+  output i
+})";
+
+TEST(PlantedBugs, ArgMax) {
+  const auto edit = [](Schedule& s) {
+    s.lanes_per_row = 8;
+    s.warps_per_row = 2;
+    s.registers = 2;
+  };
+  EXPECT_GT(ExpectAllFound(kArgMax, {{.sizes = {{"M", 33}, {"N", 69}}, .edit = edit},
+                                     {.sizes = {{"M", 40}, {"N", 64}}, .edit = edit}}),
+            10);
+}
+
+// An extremum goes across the rows, which two CTAs take in turn.
+constexpr char kRowsAndColumns[] = R"(fusion rows_and_columns {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  s = sum(x, axes=[1])
+  y = x * s[:, None]
+  c = amax(x, axes=[0])
+  output y
+  output c
+})";
+
+TEST(PlantedBugs, RowsInTurn) {
+  const auto edit = [](Schedule& s) {
+    s.grid = 2;
+    s.vector = 1;
+    s.lanes_per_row = 16;
+    s.warps_per_row = 2;
+    s.row_warps = 1;
+    s.registers = 2;
+    s.facts.clear();
+  };
+  EXPECT_GT(ExpectAllFound(kRowsAndColumns, {{.sizes = {{"M", 9}, {"N", 61}}, .edit = edit}}), 20);
+}
+
+// A bias a row: the mask of its load keeps the index inside, where `index % N` would need none.
+constexpr char kBias[] = R"(fusion bias {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input b: f32[M]
+  y = cast(cast(x, dtype=f32) * 2.0 + broadcast(b, axes=[1]), dtype=bf16)
+  output y
+})";
+
+TEST(PlantedBugs, Pointwise) {
+  EXPECT_GT(ExpectAllFound(
+                kBias, {{.sizes = {{"M", 17}, {"N", 1003}}}, {.sizes = {{"M", 17}, {"N", 1000}}}}),
+            3);
+}
+
+}  // namespace
+}  // namespace seam

@@ -1,0 +1,130 @@
+// Random groups under random schedules: whatever CheckSchedule lets through is right on the
+// simulator, or a guard of the plan refuses the sizes.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "ir/text/printer.h"
+#include "scheduler/choose.h"
+#include "segmenter/extract.h"
+#include "segmenter/segment.h"
+#include "tests/support/group_runner.h"
+#include "tests/support/random_graph.h"
+
+namespace seam {
+namespace {
+
+using testing::GroupResult;
+using testing::GroupRun;
+using testing::RandomGraph;
+
+// Uniform picks, the same on every machine.
+class Picker {
+ public:
+  explicit Picker(uint64_t seed) : bits_(seed) {}
+  int Below(int n) { return static_cast<int>(bits_() % static_cast<uint64_t>(n)); }
+  bool Chance(int percent) { return Below(100) < percent; }
+  int PowerOfTwo(int most) {
+    int exponents = 1;
+    while (1 << exponents <= most) ++exponents;
+    return 1 << Below(exponents);
+  }
+
+ private:
+  std::mt19937_64 bits_;
+};
+
+// Any legal schedule for a group at these sizes. Facts hold; a row may turn out not to fit.
+void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, int64_t>& sizes,
+               Schedule& s) {
+  s.vector = pick.PowerOfTwo(16);
+  s.outer = pick.Chance(15) ? !s.outer : s.outer;
+  s.lanes_per_row = pick.PowerOfTwo(32);
+  s.warps_per_row = 1 + pick.Below(pick.Chance(20) ? 8 : 3);
+  s.row_warps = 1 + pick.Below(pick.Chance(20) ? 4 : 2);
+  s.registers = 1 + pick.Below(pick.Chance(20) ? 8 : 3);
+  s.split = pick.Chance(30) ? 2 + pick.Below(4) : 1;
+  s.persistent = s.split == 1 && pick.Chance(50);
+  s.shift = !s.outer && pick.Chance(30);
+  if (s.grid > 0 ||
+      pick.Chance(15)) {  // Rows that reductions cross, or rows taken in turn as well.
+    s.grid = 1 + pick.Below(5);
+    s.outer = s.shift = false;
+    s.split = 1;
+    s.persistent = pick.Chance(60);
+  }
+  s.chan_welford = pick.Chance(50);
+  s.alignment_bytes = pick.PowerOfTwo(16);
+  s.index32 = pick.Chance(50);
+  s.facts.clear();
+  for (const SymNode* symbol : group.env().symbols()) {
+    const std::string name(symbol->name);
+    const int64_t size = sizes.at(name);
+    SymbolFact fact{name};
+    if (size == 0 || pick.Chance(15)) {
+      fact.value = size;
+    } else if (pick.Chance(50)) {
+      while (fact.multiple < s.vector && size % (2 * fact.multiple) == 0) fact.multiple *= 2;
+    }
+    if (fact.value >= 0 || fact.multiple > 1) s.facts.push_back(fact);
+  }
+}
+
+struct Counts {
+  int right = 0, guarded = 0;
+};
+
+// `edits` random schedules for one group, and the one that the scheduler chooses.
+void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, uint64_t seed,
+              int edits, Counts& counts) {
+  for (int i = 0; i <= edits; ++i) {
+    Picker pick(seed * 1000 + i);
+    GroupRun run{.sizes = sizes, .seed = seed};
+    if (i > 0) run.edit = [&](Schedule& s) { Randomize(pick, group, sizes, s); };
+    const GroupResult result = testing::RunGroup(group, run);
+    if (absl::StrContains(result.status.message(), "fail its guard")) {
+      ASSERT_GT(i, 0) << result.status;
+      ++counts.guarded;
+      continue;
+    }
+    ++counts.right;
+    ASSERT_TRUE(result.status.ok())
+        << "graph " << seed << " schedule " << i << ": " << result.status << "\n"
+        << result.schedule.ToString() << "\n"
+        << PrintFusion(group) << result.kernel_text;
+  }
+}
+
+TEST(RandomSchedules, EveryLegalOneIsRight) {
+  const RealGuard guard;
+  Counts counts;
+  int groups = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const absl::StatusOr<RandomGraph> graph =
+        testing::MakeRandomGraph(seed, {.max_exprs = 10, .max_elements = 800});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    SegmentOptions options;
+    options.sizes = {graph->sizes.begin(), graph->sizes.end()};
+    const absl::StatusOr<SegmentedFusion> segmented = Segment(graph->fusion, guard, options);
+    ASSERT_TRUE(segmented.ok()) << segmented.status();
+    for (GroupId g : segmented->groups()) {
+      const absl::StatusOr<ExtractedGroup> group = ExtractGroup(*segmented, g);
+      ASSERT_TRUE(group.ok()) << group.status();
+      ++groups;
+      std::map<std::string, int64_t> sizes;
+      for (const SymNode* s : group->fusion.env().symbols()) {
+        sizes[std::string(s->name)] = graph->sizes.at(std::string(s->name));
+      }
+      TryGroup(group->fusion, sizes, seed, 4, counts);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(groups, 60);
+  EXPECT_GT(counts.right, 4 * counts.guarded);
+}
+
+}  // namespace
+}  // namespace seam

@@ -1,0 +1,55 @@
+// A guard without schedulers: the rule of legality alone (segmenter/summary.h), library calls and
+// barriers apart. It can refuse at random, always the same way for the same summary and seed, and
+// always what contains a refused set.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/hash/hash.h"
+#include "segmenter/guard.h"
+
+namespace seam {
+
+class RuleGuard : public SchedulabilityGuard {
+ public:
+  Decision CanSchedule(const Fusion&, const AxisMap&, const GroupSummary& s) const override {
+    const SchedulerKind kind = s.library || s.barrier ? SchedulerKind::kLibrary
+                               : s.num_reductions > 0 ? SchedulerKind::kReduction
+                               : s.views_only         ? SchedulerKind::kAlias
+                                                      : SchedulerKind::kPointwise;
+    if (s.num_exprs == 1) return Decision::Accept(kind);
+    if (s.library)
+      return Decision::Refuse(kind, ReasonCode::kLibrary, {},
+                              "a library call is a kernel of its own");
+    if (s.barrier)
+      return Decision::Refuse(kind, ReasonCode::kBarrier, {}, "a segment_set parts kernels");
+    if (!s.connected)
+      return Decision::Refuse(kind, ReasonCode::kUnconnected, {}, "nothing is shared");
+    if (!s.IsScalar() && s.GridAxes().empty()) {
+      const bool grid = !s.held.empty();
+      return Decision::Refuse(
+          kind, grid ? ReasonCode::kGridBarrier : ReasonCode::kNoCommonAxis, s.reductions,
+          grid ? "its result is needed in every tile" : "the spaces share no axis");
+    }
+    return Decision::Accept(kind);
+  }
+};
+
+// As above, and groups of at least `from_exprs` expressions are refused in one case of four, by
+// their sizes. Not a monotone guard: merges must stay right whatever a guard says.
+class MoodyGuard : public RuleGuard {
+ public:
+  explicit MoodyGuard(uint32_t seed, int from_exprs = 2) : seed_(seed), from_exprs_(from_exprs) {}
+  Decision CanSchedule(const Fusion& f, const AxisMap& axes, const GroupSummary& s) const override {
+    if (s.num_exprs >= from_exprs_ && absl::HashOf(seed_, s.num_exprs, s.num_reductions) % 4 == 0) {
+      return Decision::Refuse(SchedulerKind::kPointwise, ReasonCode::kUnsupported, {}, "of a mood");
+    }
+    return RuleGuard::CanSchedule(f, axes, s);
+  }
+
+ private:
+  uint32_t seed_;
+  int from_exprs_;
+};
+
+}  // namespace seam

@@ -1,0 +1,313 @@
+// Segmentation of named graphs with the rule of legality as the guard, and of random ones.
+#include "segmenter/segment.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
+#include "segmenter/verify.h"
+#include "tests/segmenter/random_fusion.h"
+#include "tests/segmenter/rule_guard.h"
+
+namespace seam {
+namespace {
+
+Fusion Parse(const std::string& body) {
+  absl::StatusOr<Fusion> f = ParseFusion(absl::StrCat("fusion f {\n", body, "\n}\n"));
+  if (!f.ok()) ADD_FAILURE() << f.status();
+  return *std::move(f);
+}
+
+std::string Names(const Fusion& f, const std::vector<ValId>& vals) {
+  return absl::StrJoin(
+      vals, " ", [&](std::string* s, ValId v) { absl::StrAppend(s, std::string(f.name(v))); });
+}
+
+// "inputs -> outputs" of every group that launches, in order.
+std::vector<std::string> Kernels(const Fusion& f, const SegmentOptions& options = {}) {
+  SegmentOptions checked = options;
+  checked.verify_each_merge = true;
+  absl::StatusOr<SegmentedFusion> s = Segment(f, RuleGuard(), checked);
+  if (!s.ok()) {
+    ADD_FAILURE() << s.status();
+    return {};
+  }
+  std::vector<std::string> kernels;
+  for (GroupId g : s->groups()) {
+    if (s->scheduler(g) == SchedulerKind::kAlias) continue;
+    kernels.push_back(absl::StrCat(Names(f, s->inputs(g)), " -> ", Names(f, s->outputs(g))));
+  }
+  return kernels;
+}
+std::vector<std::string> Kernels(const std::string& body) { return Kernels(Parse(body)); }
+
+using Strings = std::vector<std::string>;
+
+std::vector<std::string> KernelsOfExample(const std::string& name) {
+  absl::StatusOr<Fusion> f = LoadFusion(absl::StrCat(SEAM_SOURCE_DIR, "/examples/", name, ".seam"));
+  if (!f.ok()) {
+    ADD_FAILURE() << f.status();
+    return {};
+  }
+  return Kernels(*f);
+}
+
+TEST(SegmentTest, Examples) {
+  // One pattern of reductions each, statistics used inside the row: one kernel.
+  EXPECT_EQ(KernelsOfExample("instance_norm").size(), 1u);
+  EXPECT_EQ(KernelsOfExample("layer_norm").size(), 1u);
+  EXPECT_EQ(KernelsOfExample("rms_norm").size(), 1u);
+  EXPECT_EQ(KernelsOfExample("softmax").size(), 1u);
+  EXPECT_EQ(KernelsOfExample("group_norm_nhwc").size(), 1u);
+  EXPECT_EQ(KernelsOfExample("residual_dropout_layer_norm").size(), 1u);
+  EXPECT_EQ(KernelsOfExample("swiglu").size(), 1u);
+  // dx holds the rows, dgamma and dbeta are free and finish from partials.
+  EXPECT_EQ(KernelsOfExample("layer_norm_backward").size(), 1u);
+  EXPECT_EQ(KernelsOfExample("batch_norm_train").size(), 1u);
+  EXPECT_LE(KernelsOfExample("rope").size(), 2u);
+  EXPECT_LE(KernelsOfExample("cross_entropy").size(), 2u);
+}
+
+TEST(SegmentTest, WelfordResultsAreInternal) {
+  EXPECT_EQ(KernelsOfExample("instance_norm").size(), 1u);
+  EXPECT_EQ(Kernels(R"(symbol M in [1, 64]
+    symbol N in [1, 64]
+    input x: f32[M, N]
+    mean, m2, count = welford(x, axes=[1])
+    y = (x - mean[:, None]) * rsqrt(m2 / count + 1e-5)[:, None]
+    output y)"),
+            Strings{"x -> y"});
+}
+
+TEST(SegmentTest, TwoReadersOfAnInputAreOneKernel) {
+  EXPECT_EQ(Kernels("input x: f32[8]\n a = sin(x)\n b = cos(x)\n output a\n output b"),
+            Strings{"x -> a b"});
+}
+
+TEST(SegmentTest, ReductionsOverDifferentAxesOfOneTensor) {
+  // Both are free: one pass over x.
+  EXPECT_EQ(
+      Kernels(
+          "input x: f32[8, 4]\n a = sum(x, axes=[0])\n b = sum(x, axes=[1])\n output a\n output b"),
+      Strings{"x -> a b"});
+}
+
+TEST(SegmentTest, ColumnStatisticsOfNormalizedRowsNeedAGridBarrier) {
+  // The column maximum is held by what uses it, the row sum too: no axis is common.
+  EXPECT_EQ(Kernels(R"(input x: f32[8, 4]
+    r = x - sum(x, axes=[1])[:, None]
+    y = r - sum(r, axes=[0])[None, :]
+    output y)")
+                .size(),
+            2u);
+}
+
+TEST(SegmentTest, AFullReductionUsedByItsInputIsTwoKernels) {
+  EXPECT_EQ(Kernels("input x: f32[8, 4]\n y = x / sum(x)\n output y").size(), 2u);
+  EXPECT_EQ(Kernels("input x: f32[8, 4]\n y = sum(x) / 32.0\n output y"), Strings{"x -> y"});
+}
+
+TEST(SegmentTest, ConstantsAreNeverInputs) {
+  const Strings kernels = Kernels(R"(input x: f32[8, 4]
+    c = constant(2.0, dtype=f32)
+    s = sum(x * c)
+    y = x * c / s
+    output y)");
+  EXPECT_EQ(kernels, (Strings{"x -> s", "x s -> y"}));
+}
+
+TEST(SegmentTest, UpcastsCrossNarrow) {
+  // y is computed in f32 and rounded to f16; both readers take the f16.
+  const Strings kernels = Kernels(R"(input x: f32[8, 4]
+    h = cast(x * 2.0, dtype=f16)
+    w = cast(h, dtype=f32)
+    s = sum(w)
+    z = w * s
+    output z)");
+  EXPECT_EQ(kernels, (Strings{"x -> h s", "h s -> z"}));
+}
+
+TEST(SegmentTest, LibraryCallsAndBarriersStandAlone) {
+  EXPECT_EQ(Kernels(R"(input a: f32[8, 8]
+    input b: f32[8, 8]
+    p = exp(a)
+    m = matmul(p, permute(b, axes=[1, 0]))
+    q = exp(m)
+    output q)"),
+            (Strings{"a -> p", "p t0 -> m", "m -> q"}));
+  EXPECT_EQ(
+      Kernels("input a: f32[8]\n p = exp(a)\n s = segment_set(p)\n q = exp(s)\n output q").size(),
+      3u);
+}
+
+// a reaches c directly and through b: a and c alone are not convex.
+TEST(SegmentTest, ClosureMergesWhatNoPairCan) {
+  class NoPairs : public RuleGuard {
+    Decision CanSchedule(const Fusion& f, const AxisMap& axes,
+                         const GroupSummary& s) const override {
+      if (s.num_reductions == 1 && s.num_exprs > 1 && s.num_exprs < 4) {
+        return Decision::Refuse(SchedulerKind::kReduction, ReasonCode::kUnsupported, {}, "a half");
+      }
+      return RuleGuard::CanSchedule(f, axes, s);
+    }
+  };
+  const Fusion f = Parse(
+      "input x: f32[8, 4]\n a = exp(x)\n b = sum(a, axes=[1])\n c = a / b[:, None]\n output c");
+  SegmentOptions options;
+  absl::StatusOr<Segmentation> s = SegmentWithLog(f, NoPairs(), options);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->segmented.num_groups(), 1u);
+  options.disabled_passes = {"closures", "rebuild"};
+  s = SegmentWithLog(f, NoPairs(), options);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->segmented.num_groups(), 3u);
+}
+
+// The row norm takes e first, since that saves most. But then e is written for the column sum and
+// read by z, while the rows alone would read x as they are.
+TEST(SegmentTest, SplitGivesASharedValueToTheOtherSide) {
+  const Fusion f = Parse(R"(
+    input x: f32[1024, 1024]
+    e = exp(x)
+    r = sum(e, axes=[1])
+    y = x * r[:, None]
+    c = sum(y, axes=[0])
+    z = y - c[None, :]
+    w = e * z
+    output w)");
+  SegmentOptions greedy;
+  greedy.disabled_passes = {"split", "borders", "rebuild"};
+  EXPECT_EQ(Kernels(f, greedy), Kernels(f));
+}
+
+TEST(SegmentTest, ViewsThatAreReturnedStayFree) {
+  // The view of x costs nothing; a kernel that also makes y would write it.
+  EXPECT_EQ(Kernels(R"(input x: f32[8, 4]
+    t = permute(x, axes=[1, 0])
+    y = exp(t)
+    output t
+    output y)"),
+            (Strings{"x -> y"}));
+}
+
+TEST(SegmentTest, ReturnedAndConsumedValues) {
+  EXPECT_EQ(Kernels("input x: f32[8]\n a = exp(x)\n b = sin(a)\n output a\n output b"),
+            Strings{"x -> a b"});
+  EXPECT_EQ(Kernels("input x: f32[8]\n output x"), Strings{});
+  EXPECT_EQ(Kernels("c = constant(2.0, dtype=f32)\n output c"), Strings{" -> c"});
+}
+
+TEST(SegmentTest, UnconnectedPartsStayApart) {
+  EXPECT_EQ(
+      Kernels(
+          "input x: f32[8]\n input y: f32[8]\n a = x * 2.0\n b = y * 2.0\n output a\n output b"),
+      (Strings{"x -> a", "y -> b"}));
+}
+
+TEST(SegmentTest, SizesOfNothingAndOne) {
+  EXPECT_EQ(Kernels("input x: f32[0, 4]\n y = x - sum(x, axes=[1])[:, None]\n output y"),
+            Strings{"x -> y"});
+  EXPECT_EQ(Kernels("input x: f32[1, 1]\n y = x - sum(x, axes=[1])[:, None]\n output y"),
+            Strings{"x -> y"});
+}
+
+TEST(SegmentTest, ExchangeOfAReducedValue) {
+  // Of a value of the inputs alone it is two loads with some work done twice; after a reduction it
+  // needs the rows of other tiles.
+  EXPECT_EQ(Kernels("input x: f32[8, 8]\n y = exp(x)\n z = y + permute(y, axes=[1, 0])\n output z"),
+            Strings{"x -> z"});
+  EXPECT_EQ(Kernels(R"(input x: f32[8, 8]
+    y = x - sum(x, axes=[1])[:, None]
+    z = y + permute(y, axes=[1, 0])
+    output z)")
+                .size(),
+            2u);
+}
+
+TEST(SegmentTest, LayoutsFollowTheInputs) {
+  const Fusion f = Parse(R"(symbol N in [1, 8]
+    input x: f32[N, 4, 8] strides [32, 1, 4]
+    y = exp(x)
+    s = segment_set(y)
+    z = s + y
+    output z)");
+  absl::StatusOr<SegmentedFusion> s = Segment(f, RuleGuard());
+  ASSERT_TRUE(s.ok()) << s.status();
+  const ValId y = f.result(ExprId(0));
+  EXPECT_EQ(s->buffer(s->buffer_of(y)).order, (AxisVector{0, 2, 1}));
+}
+
+TEST(SegmentTest, DisabledPassesAndBadOptions) {
+  const Fusion f = Parse("input x: f32[8]\n a = exp(x)\n b = sin(a) + 1.0\n output b");
+  SegmentOptions none;
+  for (const SegmentPass& pass : SegmentPasses()) none.disabled_passes.push_back(pass.name);
+  EXPECT_EQ(Kernels(f, none).size(), 4u);
+  SegmentOptions unknown;
+  unknown.disabled_passes = {"horizontal"};
+  EXPECT_EQ(Segment(f, RuleGuard(), unknown).status().message(),
+            "there is no pass `horizontal`; the passes are privatize, vertical, siblings, "
+            "closures, split, borders, rebuild");
+  SegmentOptions sizes;
+  sizes.sizes = {{"M", 3}};
+  EXPECT_EQ(Segment(f, RuleGuard(), sizes).status().message(),
+            "the graph has no symbol M; it has none");
+  const Fusion symbolic = Parse("symbol M in [2, 9]\n input x: f32[M]\n a = exp(x)\n output a");
+  EXPECT_EQ(Segment(symbolic, RuleGuard(), {{{"M", 10}}}).status().message(),
+            "symbol M = 10 is not in 2..9");
+}
+
+TEST(SegmentTest, LogTellsEveryTrial) {
+  const Fusion f = Parse("input x: f32[8, 4]\n y = x / sum(x)\n output y");
+  SegmentOptions options;
+  options.trace = true;
+  absl::StatusOr<Segmentation> s = SegmentWithLog(f, RuleGuard(), options);
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(s->log.trials.size(), static_cast<size_t>(s->log.num_trials));
+  ASSERT_EQ(s->log.borders.size(), 1u);
+  EXPECT_EQ(s->log.borders[0].from, GroupId(0));
+  EXPECT_EQ(s->log.borders[0].decision.reason, ReasonCode::kGridBarrier);
+  EXPECT_EQ(s->log.borders[0].decision.about, std::vector<ExprId>{ExprId(0)});
+}
+
+// All invariants after every merge, with a guard that keeps the rule and with one that refuses at
+// will.
+TEST(SegmentTest, RandomGraphs) {
+  int merges = 0, refusals = 0, closures = 0;
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    absl::StatusOr<Fusion> f = RandomFusion(seed + 100000, 3 + static_cast<int>(seed % 38)).Make();
+    ASSERT_TRUE(f.ok()) << f.status();
+    SegmentOptions options;
+    options.verify_each_merge = true;
+    options.trace = true;
+    for (const bool moody : {false, true}) {
+      absl::StatusOr<Segmentation> s = moody ? SegmentWithLog(*f, MoodyGuard(seed), options)
+                                             : SegmentWithLog(*f, RuleGuard(), options);
+      if (moody && !s.ok() &&
+          s.status().message().find("no scheduler accepts") != std::string::npos)
+        continue;
+      ASSERT_TRUE(s.ok()) << s.status() << "\nseed " << seed << "\n" << PrintFusion(*f);
+      merges += s->log.num_merges;
+      refusals += s->log.num_trials - s->log.num_merges;
+      for (const MergeTrial& trial : s->log.trials)
+        closures += trial.decision.ok && trial.members.size() > 2;
+      for (GroupId g : s->segmented.groups()) {
+        EXPECT_NE(s->segmented.scheduler(g), SchedulerKind::kNone);
+        if (moody) continue;
+        EXPECT_TRUE(RuleGuard().CanSchedule(*f, s->segmented.axes(), s->segmented.summary(g)).ok)
+            << "seed " << seed << "\n"
+            << PrintFusion(*f);
+      }
+    }
+  }
+  EXPECT_GT(merges, 10000);
+  EXPECT_GT(refusals, 1000);
+  EXPECT_GT(closures, 10);
+}
+
+}  // namespace
+}  // namespace seam

@@ -1,0 +1,169 @@
+#include "tests/support/group_runner.h"
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "ir/reference/envelope.h"
+#include "ir/reference/interpreter.h"
+#include "ir/status.h"
+#include "ir/text/parser.h"
+#include "runtime/simulator/simulator.h"
+
+namespace seam::testing {
+namespace {
+
+using Sizes = std::map<std::string, int64_t>;
+
+absl::StatusOr<int64_t> Value(SymInt e, const Sizes& sizes) {
+  return Evaluate(e, [&](const SymNode* s) -> std::optional<int64_t> {
+    const auto it = sizes.find(std::string(s->name));
+    if (it == sizes.end()) return std::nullopt;
+    return it->second;
+  });
+}
+
+absl::StatusOr<HostTensor> TensorFor(const Fusion& fusion, ValId v, const Sizes& sizes) {
+  std::vector<int64_t> shape, strides;
+  for (int d = 0; d < fusion.rank(v); ++d) {
+    SEAM_ASSIGN_OR_RETURN(int64_t n, Value(fusion.domain(v)[d].extent, sizes));
+    SEAM_ASSIGN_OR_RETURN(int64_t s, Value(fusion.strides(v)[d], sizes));
+    shape.push_back(n);
+    strides.push_back(s);
+  }
+  return HostTensor::MakeStrided(fusion.dtype(v), shape, strides);
+}
+
+absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const Sizes& sizes,
+                     std::vector<HostTensor>& inputs, std::vector<HostTensor>& outputs) {
+  for (const Guard& guard : plan.guards) {
+    SEAM_ASSIGN_OR_RETURN(int64_t holds, Value(guard.condition, sizes));
+    if (holds == 0)
+      return absl::InternalError(
+          absl::StrCat("the plan's own sizes fail its guard: ", guard.reason));
+  }
+  std::vector<std::vector<uint8_t>> output_flags, workspace_flags;
+  std::vector<HostTensor> workspaces;
+  for (HostTensor& t : outputs) output_flags.emplace_back(t.span_elements());
+  for (const Workspace& w : plan.workspaces) {
+    SEAM_ASSIGN_OR_RETURN(int64_t n, Value(w.num_elements, sizes));
+    SEAM_ASSIGN_OR_RETURN(HostTensor t, HostTensor::Make(w.dtype, {n}));
+    workspaces.push_back(std::move(t));
+    workspace_flags.emplace_back(n);
+  }
+  for (const KernelLaunch& launch : plan.launches) {
+    std::vector<simulator::SimBuffer> buffers;
+    for (const BufferSource& source : launch.buffers) {
+      HostTensor& t = source.kind == BufferSource::kInput    ? inputs[source.index]
+                      : source.kind == BufferSource::kOutput ? outputs[source.index]
+                                                             : workspaces[source.index];
+      simulator::SimBuffer b{t.data.data(), t.span_elements(), t.dtype,
+                             source.kind == BufferSource::kInput};
+      if (source.kind == BufferSource::kOutput) b.initialized = output_flags[source.index].data();
+      if (source.kind == BufferSource::kWorkspace)
+        b.initialized = workspace_flags[source.index].data();
+      buffers.push_back(b);
+    }
+    std::vector<int64_t> parameters;
+    for (SymInt argument : launch.arguments) {
+      SEAM_ASSIGN_OR_RETURN(int64_t value, Value(argument, sizes));
+      parameters.push_back(value);
+    }
+    simulator::SimOptions options;
+    options.seed = 7;
+    if (absl::Status s = simulator::Simulate(launch.kernel, buffers, parameters, options);
+        !s.ok()) {
+      return absl::Status(s.code(), absl::StrCat(launch.kernel.name, ": ", s.message()));
+    }
+  }
+  // Every element that the tensor has was written; gaps between strides do not count.
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    int64_t written = 0;
+    for (uint8_t f : output_flags[i]) written += f;
+    if (written != outputs[i].numel()) {
+      return absl::InternalError(
+          absl::StrCat("output ", std::string(group.name(group.outputs()[i])), ": ", written,
+                       " of ", outputs[i].numel(), " elements were written"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& result) {
+  ScheduleContext context;
+  for (const SymNode* s : group.env().symbols()) {
+    const auto it = run.sizes.find(std::string(s->name));
+    if (it == run.sizes.end())
+      return absl::InvalidArgumentError(absl::StrCat("no size for ", std::string(s->name)));
+    context.sizes.push_back(it->second);
+  }
+  context.alignment_bytes = run.alignment_bytes;
+  context.device = Devices()[0];
+  bool reduces = false;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const OpClass c = group.info(ExprId(i)).op_class;
+    reduces |= c == OpClass::Reduction || c == OpClass::Welford;
+  }
+  const Scheduler& scheduler =
+      *FindScheduler(reduces ? SchedulerKind::kReduction : SchedulerKind::kPointwise);
+  SEAM_ASSIGN_OR_RETURN(result.schedule, scheduler.choose(group, context));
+  if (run.edit) run.edit(result.schedule);
+  SEAM_ASSIGN_OR_RETURN(LaunchPlan plan, scheduler.lower(group, result.schedule));
+  if (run.edit_plan) run.edit_plan(plan);
+  for (const KernelLaunch& launch : plan.launches)
+    absl::StrAppend(&result.kernel_text, kernel::PrintKernel(launch.kernel), "\n");
+
+  SEAM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, RandomInputs(group, run.sizes, run.seed));
+  if (run.inputs) run.inputs(inputs);
+  std::vector<HostTensor> outputs;
+  for (ValId v : group.outputs()) {
+    SEAM_ASSIGN_OR_RETURN(HostTensor t, TensorFor(group, v, run.sizes));
+    outputs.push_back(std::move(t));
+  }
+  SEAM_RETURN_IF_ERROR(Execute(group, plan, run.sizes, inputs, outputs));
+  SymbolBindings bindings(run.sizes.begin(), run.sizes.end());
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> envelopes,
+                        MakeEnvelopes(group, bindings, inputs));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (absl::Status s = CheckWithin(envelopes[i], outputs[i]); !s.ok()) {
+      return absl::Status(
+          s.code(),
+          absl::StrCat("output ", std::string(group.name(group.outputs()[i])), ": ", s.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Fusion& fusion, const Sizes& sizes,
+                                                     uint64_t seed) {
+  std::vector<HostTensor> inputs;
+  for (ValId v : fusion.inputs()) {
+    SEAM_ASSIGN_OR_RETURN(HostTensor t, TensorFor(fusion, v, sizes));
+    bool indexes = false;
+    for (ExprId e : fusion.uses(v)) {
+      indexes |= fusion.info(e).op_class == OpClass::Indexing && fusion.operands(e)[1] == v;
+    }
+    if (indexes) {
+      FillRandomIntegers(t, seed + v.index(), -3, 12);
+    } else {
+      FillRandom(t, seed + v.index());
+    }
+    inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+GroupResult RunGroup(const Fusion& group, const GroupRun& run) {
+  GroupResult result;
+  result.status = RunChecked(group, run, result);
+  return result;
+}
+
+GroupResult RunGroupText(const std::string& text, const GroupRun& run) {
+  absl::StatusOr<Fusion> fusion = ParseFusion(text);
+  if (!fusion.ok()) return {{}, "", fusion.status()};
+  return RunGroup(*fusion, run);
+}
+
+}  // namespace seam::testing

@@ -1,0 +1,39 @@
+// Runs a Fusion as one group: chooses or takes a schedule, lowers it, simulates every kernel, and
+// holds the outputs against the reference.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "ir/reference/host_tensor.h"
+#include "scheduler/scheduler.h"
+
+namespace seam::testing {
+
+struct GroupRun {
+  std::map<std::string, int64_t> sizes;  // Of the symbols.
+  int alignment_bytes = 16;
+  uint64_t seed = 1;
+  std::function<void(Schedule&)> edit;                   // Changes the schedule before lowering.
+  std::function<void(LaunchPlan&)> edit_plan;            // Changes the kernels before they run.
+  std::function<void(std::vector<HostTensor>&)> inputs;  // Replaces the random inputs.
+};
+
+struct GroupResult {
+  Schedule schedule;
+  std::string kernel_text;
+  absl::Status status;  // Of lowering, simulating and comparing.
+};
+
+// With pointwise or reduction, whichever fits the Fusion.
+GroupResult RunGroup(const Fusion& group, const GroupRun& run);
+GroupResult RunGroupText(const std::string& text, const GroupRun& run);
+
+// Random inputs for `fusion` at these sizes; integers that index something stay small.
+absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Fusion& fusion,
+                                                     const std::map<std::string, int64_t>& sizes,
+                                                     uint64_t seed);
+
+}  // namespace seam::testing

@@ -1,0 +1,378 @@
+#!/usr/bin/env python3
+"""The seam command from outside: exit codes, messages, files, JSON.
+
+ctest runs it with SEAM_BINARY set to the tool; without that, every test is skipped.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+SEAM = os.environ.get('SEAM_BINARY')
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = sorted(path.stem for path in (ROOT / 'examples').glob('*.seam'))
+COMMANDS = ['verify', 'ops', 'print', 'segment', 'explain', 'diff', 'compile', 'run', 'bench']
+GOOD, CHECK_FAILED, WRONG_USAGE, BAD_GRAPH, ENVIRONMENT = 0, 1, 2, 3, 4
+
+SUM = '''fusion total {
+  symbol M in [2, 64]
+  input x: f32[M, 8]
+  y = sum(x, axes=[0, 1])
+  output y
+}
+'''
+
+
+# Two kernels whatever the passes do: every element of `part` needs the sum of all.
+SHARE = '''fusion share {
+  symbol M in [1, 4096]
+  input x: f16[M, 64]
+  input scale: f32[64]
+  e = exp(cast(x, dtype=f32) * scale)
+  total = sum(e)
+  part = e / total
+  entropy = sum(-part * log(part), axes=[1])
+  out = cast(part, dtype=f16)
+  output out
+  output entropy
+}
+'''
+
+
+def seam(*arguments, stdin=None, env=None, stdout=subprocess.PIPE):
+    if isinstance(stdin, str):
+        stdin = stdin.encode()
+    return subprocess.run(
+        [SEAM, *map(str, arguments)], input=stdin if stdin is not None else b'', stdout=stdout,
+        stderr=subprocess.PIPE, timeout=300, env={**os.environ, **(env or {})})
+
+
+@unittest.skipUnless(SEAM, 'SEAM_BINARY names no seam command')
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def good(self, *arguments, **options):
+        result = seam(*arguments, **options)
+        self.assertEqual(result.returncode, GOOD, (arguments, result.stderr))
+        self.assertNotIn(b'\x1b', (result.stdout or b'') + result.stderr, 'colour or progress without a terminal')
+        return (result.stdout or b'').decode()
+
+    def bad(self, code, *arguments, says='', **options):
+        result = seam(*arguments, **options)
+        message = result.stderr.decode(errors='replace')
+        self.assertEqual(result.returncode, code, (arguments, message))
+        self.assertTrue(message.startswith('seam: '), message)
+        self.assertIn(says, message)
+        return message
+
+    def write(self, text):
+        path = self.path / 'graph.seam'
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+
+class Usage(CliTest):
+    def test_help_of_everything(self):
+        text = self.good('--help')
+        for command in COMMANDS:
+            self.assertIn(command, text)
+            page = self.good(command, '--help')
+            self.assertIn('Examples:', page)
+            self.assertIn(f'seam {command}', page)
+
+    def test_wrong_usage(self):
+        self.bad(WRONG_USAGE, says='subcommand')
+        self.bad(WRONG_USAGE, 'compress', says="no subcommand 'compress'")
+        self.bad(WRONG_USAGE, '--fast', says="Run 'seam --help'")
+        for command in COMMANDS:
+            if command != 'ops':
+                self.bad(WRONG_USAGE, command, says='graph is required')
+        self.bad(WRONG_USAGE, 'verify', 'softmax', 'rope')
+        self.bad(WRONG_USAGE, 'print', 'softmax', '--colour')
+        self.bad(WRONG_USAGE, 'segment', 'softmax', '--format', 'pdf')
+        self.bad(WRONG_USAGE, 'run', 'softmax', '--backend', 'tpu')
+        self.bad(WRONG_USAGE, 'run', 'softmax', '--seed', 'x')
+        self.bad(WRONG_USAGE, 'segment', 'softmax', '--device', 'h300', says='known: h200')
+        self.bad(WRONG_USAGE, 'compile', 'softmax', '--arch', 'sm_1', '-o', self.path, says='known: h200')
+        self.bad(WRONG_USAGE, 'ops', 'no such operation', says='no operation')
+
+    def test_sizes(self):
+        for command in ['segment', 'explain', 'diff', 'compile', 'run', 'bench']:
+            self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M', says='expected NAME=INTEGER')
+            self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=4k', says='expected NAME=INTEGER')
+            self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'Q=4', says='its symbols are M, N')
+            self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=4,M=5', says='M is set twice')
+            self.bad(BAD_GRAPH, command, 'layer_norm', '--set', 'M=0', says='M = 0 is outside its range [1, 1048576]')
+            self.bad(BAD_GRAPH, command, 'layer_norm', '--set', 'M=-9223372036854775808', says='outside its range')
+        self.good('run', 'layer_norm', '--set', 'M=4', '--set', 'N=9', '--backend', 'reference')
+
+
+class BadGraphs(CliTest):
+    def test_files(self):
+        self.bad(BAD_GRAPH, 'verify', 'no_such_example', says='layer_norm')
+        self.bad(BAD_GRAPH, 'verify', './no_such_file.seam', says='No such file')
+        self.bad(BAD_GRAPH, 'verify', self.path, says='directory')
+        self.bad(BAD_GRAPH, 'verify', '-', says='<stdin>:1:1')
+
+    def test_every_command_says_where(self):
+        path = self.write(SUM.replace('sum(', 'som('))
+        for command in ['verify', 'print', 'segment', 'explain', 'diff', 'compile', 'run', 'bench']:
+            self.bad(BAD_GRAPH, command, path, says='graph.seam:4:7')
+
+    def test_text_that_is_not_a_graph(self):
+        texts = {
+            'not UTF-8': b'fusion f {\n  \xff\xfe\n}',
+            'zeros': bytes(1000),
+            'unknown symbol': SUM.replace('f32[M', 'f32[K'),
+            'duplicate name': SUM.replace('y =', 'x ='),
+            'use before definition': SUM.replace('sum(x', 'sum(z'),
+            'wrong arity': SUM.replace('sum(x,', 'sum(x, x,'),
+            'dtype mismatch': SUM.replace('sum(x, axes=[0, 1])', 'x + cast(x, dtype=f16)'),
+            'shape mismatch': SUM.replace('sum(x, axes=[0, 1])', 'x + sum(x, axes=[0])[None, 0:3]'),
+            'negative extent': SUM.replace('f32[M', 'f32[M - 100'),
+            'overflow': SUM.replace('f32[M', 'f32[9223372036854775807 * M * M'),
+            'deep nesting': SUM.replace('sum(x', 'sum(' + '(' * 100000 + 'x'),
+            'a long line': 'fusion ' + 'a' * 1000000,
+        }
+        for what, text in texts.items():
+            with self.subTest(what):
+                self.assertLess(len(self.bad(BAD_GRAPH, 'verify', self.write(text), says='graph.seam:')), 2000)
+
+    def test_cut_off_anywhere(self):
+        text = (ROOT / 'examples/softmax.seam').read_bytes()
+        end = text.rindex(b'}')
+        for length in range(0, end, 37):
+            self.bad(BAD_GRAPH, 'verify', '-', stdin=text[:length])
+
+    def test_large_text(self):
+        self.good('verify', '-', stdin='#' + ' ' * (30 << 20) + '\n' + SUM)
+
+
+class Graphs(CliTest):
+    def test_verify_and_print(self):
+        for name in EXAMPLES:
+            self.assertIn(name, self.good('verify', name))
+            text = self.good('print', name)
+            self.assertEqual(self.good('print', '-', stdin=text), text)
+        self.good('print', 'rope', '-o', self.path / 'rope.seam')
+        self.assertEqual((self.path / 'rope.seam').read_text(), self.good('print', 'rope'))
+
+    def test_ops(self):
+        text = self.good('ops')
+        for name in ['welford', 'rsqrt', 'index_select', 'random_normal', 'matmul']:
+            self.assertIn(f'  {name} ', text)
+        self.assertGreater(len(text.splitlines()), 100)
+        self.assertNotIn('welford', self.good('ops', 'bitwise'))
+
+    def test_segment_json(self):
+        for name in EXAMPLES:
+            result = json.loads(self.good('segment', name, '--format', 'json'))
+            self.assertGreater(result['bytes'], 0)
+            self.assertGreaterEqual(result['kernels'], 1)
+            ids = [group['id'] for group in result['groups']]
+            self.assertEqual(len(ids), len(set(ids)))
+            for group in result['groups']:
+                for key in ['scheduler', 'exprs', 'inputs', 'outputs']:
+                    self.assertTrue(group[key], (name, key))
+            for edge in result['edges']:
+                self.assertTrue(edge['val'])
+                self.assertIn(edge['to'], ids)
+        one = json.loads(self.good('segment', 'instance_norm', '--format', 'json'))
+        self.assertEqual(len(one['groups']), 1)
+        self.assertNotIn('average', one['groups'][0]['inputs'])
+
+    def test_segment_forms(self):
+        self.assertIn('reduction', self.good('segment', 'layer_norm'))
+        self.assertTrue(self.good('segment', 'layer_norm', '--format', 'dot').startswith('digraph'))
+        path = self.path / 'cut.svg'
+        self.good('segment', 'layer_norm_backward', '--format', 'svg', '-o', path)
+        self.assertTrue(xml.etree.ElementTree.parse(path).getroot().tag.endswith('svg'))
+        self.assertIn('schedules for a100', self.good('segment', 'softmax', '--device', 'a100'))
+        result = json.loads(self.good('segment', 'softmax', '--device', 'a100', '--format', 'json'))
+        self.assertIn('reduction', result['groups'][0]['schedule'])
+        larger = json.loads(self.good('segment', 'adamw', '--format', 'json', '--set', 'N=2048'))
+        smaller = json.loads(self.good('segment', 'adamw', '--format', 'json', '--set', 'N=1024'))
+        self.assertGreater(larger['bytes'], smaller['bytes'])
+
+    def test_html_page(self):
+        page = self.path / 'cut.html'
+        times = self.path / 'times.json'
+        self.good('segment', 'softmax', '--format', 'html', '--no-compile', '-o', page)
+        text = page.read_text()
+        self.assertTrue(text.startswith('<!DOCTYPE html>'))
+        data = json.loads(text.split('id="data">')[1].split('</script>')[0])
+        self.assertEqual([group['id'] for group in data['groups']], [0])
+        self.assertIn('kernel g0_reduction', data['groups'][0]['kernels'][0]['ir'])
+        self.assertGreater(data['groups'][0]['estimated_us'], 0)
+        self.good('segment', 'softmax', '--format', 'html', '--no-compile', '-o', self.path / 'again.html')
+        self.assertEqual((self.path / 'again.html').read_text(), text)
+        html = ['segment', 'softmax', '--format', 'html', '--no-compile', '--times', times]
+        self.bad(BAD_GRAPH, *html, says='No such file')
+        for content, says in [('[]', 'expected microseconds by group'), ('{"g0": "fast"}', 'g0: expected a number'),
+                              ('{"g0": -1}', 'g0: expected a number'), ('{"g7": 1}', 'there is no group g7')]:
+            times.write_text(content)
+            self.bad(BAD_GRAPH, *html, says=says)
+
+    def test_explain(self):
+        text = self.good('explain', 'quantised_layer_norm')
+        self.assertIn('merged', text)
+        self.assertIn('reduction refuses: grid-barrier', text)
+        self.assertIn('line 11', text)
+
+    def test_explain_two_values(self):
+        share = self.write(SHARE)
+        text = self.good('explain', share, 'total', 'out').replace('\n', ' ')
+        self.assertIn('`total` is computed in g0', text)
+        self.assertIn('the reduction scheduler refuses it: grid-barrier', text)
+        self.assertIn('are computed in one kernel, g1', self.good('explain', share, 'part', 'out'))
+        self.assertIn('is an input of the graph', self.good('explain', share, 'x', 'out'))
+        self.bad(WRONG_USAGE, 'explain', share, 'totl', 'out', says='it has `total`')
+        self.bad(WRONG_USAGE, 'explain', share, 'out', says='two')
+
+
+class LoadedCuts(CliTest):
+    def test_what_was_dumped_is_loaded(self):
+        for name in EXAMPLES:
+            for form in ['json', 'text']:
+                path = self.path / f'{name}.{form}'
+                self.good('segment', name, '--format', form, '-o', path)
+                self.assertEqual(self.good('segment', name, '--load', path, '--format', form), path.read_text())
+        self.good('segment', 'rope', '--load', '-', stdin=(self.path / 'rope.json').read_bytes())
+        self.assertIn('schedules for a100',
+                      self.good('segment', 'rope', '--load', self.path / 'rope.json', '--device', 'a100'))
+
+    def test_sizes_are_those_of_the_file(self):
+        path = self.path / 'cut.json'
+        self.good('segment', 'adamw', '--set', 'N=2048', '--format', 'json', '-o', path)
+        self.assertIn('at N = 2048', self.good('segment', 'adamw', '--load', path))
+        self.assertIn('at N = 4096', self.good('segment', 'adamw', '--load', path, '--set', 'N=4096'))
+
+    def test_run_and_compile(self):
+        path = self.path / 'cut.json'
+        self.good('segment', 'softmax', '--without', 'vertical,siblings,closures,split,borders,rebuild', '--format', 'json', '-o', path)
+        kernels = json.loads(path.read_text())['kernels']
+        self.assertGreater(kernels, 1)
+        run = ['run', 'softmax', '--backend', 'simulator', '--check']
+        self.assertIn(f'{kernels} kernels', self.good(*run, '--segmentation', path))
+        self.assertIn('1 kernel', self.good(*run))
+        result = seam('compile', 'softmax', '--segmentation', path, '-o', self.path / 'out')
+        if result.returncode != ENVIRONMENT:
+            report = json.loads((self.path / 'out' / 'report.json').read_text())
+            self.assertEqual(len([k for group in report['groups'] for k in group['kernels']]), kernels)
+
+    def test_files_that_do_not_fit(self):
+        path = self.path / 'cut.json'
+        text = self.good('segment', 'softmax', '--format', 'json', '-o', path) or path.read_text()
+        for command in [['segment', '--load'], ['explain', '--load'], ['run', '--segmentation'],
+                        ['compile', '--segmentation']]:
+            refused = [command[0], 'rope', command[1], path]
+            self.bad(BAD_GRAPH, *refused, says='segmentation of `softmax`, the graph is `rope`')
+            self.bad(BAD_GRAPH, command[0], 'softmax', command[1], self.path / 'none', says='No such file')
+        self.bad(BAD_GRAPH, 'diff', 'rope', path, says='segmentation of `softmax`')
+        path.write_text(text[:200])
+        self.bad(BAD_GRAPH, 'segment', 'softmax', '--load', path, says='the file ends in the middle')
+        path.write_text(text.replace('"reduction"', '"pointwise"'))
+        message = 'group 0 is no plan of the scheduler pointwise: the scheduler reduction takes it'
+        self.bad(BAD_GRAPH, 'segment', 'softmax', '--load', path, says=message)
+        self.bad(BAD_GRAPH, 'run', 'softmax', '--segmentation', path, '--backend', 'simulator', says=message)
+
+    def test_diff(self):
+        share = self.write(SHARE)
+        left, right = self.path / 'left.json', self.path / 'right.txt'
+        self.good('segment', share, '--format', 'json', '-o', left)
+        self.good('segment', share, '--without', 'vertical,siblings,closures,split,borders,rebuild', '-o', right)
+        text = self.good('diff', share, left, right)
+        self.assertEqual(text, self.good('diff', share, '--without', 'vertical,siblings,closures,split,borders,rebuild'))
+        self.assertIn('split      g0 -> g0', text)
+        result = json.loads(self.good('diff', share, left, right, '--format', 'json'))
+        self.assertFalse(result['same'])
+        self.assertGreater(result['right']['kernels'], result['left']['kernels'])
+        self.bad(CHECK_FAILED, 'diff', share, left, right, '--check', says='two ways')
+        self.good('diff', share, left, '--check')
+        self.bad(WRONG_USAGE, 'diff', share, '--without', 'everything')
+
+
+class Running(CliTest):
+    def test_check(self):
+        for name in EXAMPLES:
+            text = self.good('run', name, '--backend', 'simulator', '--check')
+            self.assertIn('  ok', text)
+        self.good('run', 'softmax', '--backend', 'reference', '--check', '--set', 'K=100')
+
+    def test_seeds(self):
+        run = ['run', 'layer_norm', '--backend', 'simulator', '--set', 'M=7,N=33', '--seed']
+        self.assertEqual(self.good(*run, 1), self.good(*run, 1))
+
+    def test_sizes_zero_and_one(self):
+        graph = self.write(SUM.replace('[2, 64]', '[0, 64]'))
+        for m in [0, 1, 64]:
+            self.good('run', graph, '--backend', 'simulator', '--check', '--set', f'M={m}')
+
+    def test_extents_that_are_negative_at_these_sizes(self):
+        graph = self.write(SUM.replace('f32[M', 'f32[M - 5'))
+        self.good('run', graph, '--set', 'M=5', '--backend', 'simulator', '--check')
+        self.bad(BAD_GRAPH, 'run', graph, '--set', 'M=4', says='M - 5')
+
+    def test_constraints(self):
+        graph = self.write('fusion f {\n symbol M in [1, 64]\n symbol N in [1, 64]\n input x: f32[M]\n input z: f32[N]\n'
+                           ' y = reshape(x, sizes=[N, 2])\n output y\n w = exp(z)\n output w\n}')
+        self.bad(BAD_GRAPH, 'run', graph, '--set', 'M=9,N=4', says='M = 9')
+        self.good('run', graph, '--set', 'M=8,N=4', '--backend', 'simulator', '--check')
+
+
+class Environment(CliTest):
+    def test_no_gpu(self):
+        if seam('run', 'layer_norm', '--backend', 'cuda').returncode == GOOD:
+            self.skipTest('there is a GPU')
+        self.bad(ENVIRONMENT, 'run', 'layer_norm', '--backend', 'cuda', says='CUDA driver')
+        self.bad(ENVIRONMENT, 'bench', 'layer_norm', says='CUDA driver')
+
+    def test_no_nvrtc(self):
+        env = {'SEAM_NVRTC': str(self.path / 'libnvrtc.so')}
+        self.bad(ENVIRONMENT, 'compile', 'layer_norm', '-o', self.path, env=env, says='SEAM_NVRTC')
+
+    def test_no_space(self):
+        self.bad(ENVIRONMENT, 'print', 'softmax', '-o', '/dev/full', says='No space left')
+        self.bad(ENVIRONMENT, 'print', 'softmax', '-o', self.path / 'no' / 'such' / 'folder', says='cannot write')
+        with open('/dev/full', 'wb') as full:
+            self.bad(ENVIRONMENT, 'ops', stdout=full, says='standard output')
+            self.bad(ENVIRONMENT, '--help', stdout=full, says='standard output')
+
+    def test_compile(self):
+        env = {'SEAM_CACHE_DIR': str(self.path / 'cache')}
+        folder = self.path / 'new' / 'out'
+        result = seam('compile', 'layer_norm_backward', '--arch', 'sm_90a', '-o', folder, env=env)
+        if result.returncode == ENVIRONMENT:
+            self.skipTest(result.stderr.decode())
+        self.assertEqual(result.returncode, GOOD, result.stderr)
+        report = json.loads((folder / 'report.json').read_text())
+        self.assertEqual(report['arch'], 'sm_90a')
+        kernels = [kernel for group in report['groups'] for kernel in group['kernels']]
+        self.assertGreaterEqual(len(kernels), 2)
+        for kernel in kernels:
+            self.assertIn('__global__', (folder / kernel['cuda']).read_text())
+            self.assertTrue((folder / kernel['cubin']).read_bytes().startswith(b'\x7fELF'))
+            self.assertIn(kernel['name'], (folder / kernel['kernel_ir']).read_text())
+            self.assertGreater(kernel['registers'], 0)
+            self.assertGreater(kernel['compile_ms'], 0)
+            self.assertFalse(kernel['from_cache'])
+            for key in ['smem_bytes', 'spill_store_bytes', 'spill_load_bytes']:
+                self.assertGreaterEqual(kernel[key], 0)
+        self.assertIn('registers', (folder / 'report.txt').read_text())
+        self.good('compile', 'layer_norm_backward', '--arch', 'sm_90a', '-o', folder, env=env)
+        report = json.loads((folder / 'report.json').read_text())
+        self.assertTrue(all(kernel['from_cache'] for group in report['groups'] for kernel in group['kernels']))
+        for group in report['groups']:
+            self.good('verify', folder / group['file'])
+        (self.path / 'file').write_text('')
+        self.bad(ENVIRONMENT, 'compile', 'layer_norm', '-o', self.path / 'file', env=env, says='cannot make the folder')
+
+
+if __name__ == '__main__':
+    unittest.main()

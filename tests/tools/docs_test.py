@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""What the documentation says is true: links lead somewhere, quoted commands print what is quoted, figures are the newest.
+
+In the pages, a block marked `console` holds command lines, after `$ `, and what they print; a line `...` stands for any
+lines. A block marked `seam` is a graph, which the commands find under the graph's name. A block marked `cpp` in the
+README is part of a program in examples/. ctest sets SEAM_BINARY to the tool; without it the commands are not run.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SEAM = os.environ.get('SEAM_BINARY')
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
+TOOL = 'build/tools/seam'  # As the pages write it.
+
+
+def blocks(text):
+    """(language, content) of every fenced block."""
+    return re.findall(r'^```(\w*)\n(.*?)^```$', text, re.MULTILINE | re.DOTALL)
+
+
+def without_blocks(text):
+    return re.sub(r'^```.*?^```$', '', text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text):
+    """Of the headings, as they are made from their words on the usual sites."""
+    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
+            for heading in re.findall(r'^#+ +(.*?) *$', without_blocks(text), re.MULTILINE)}
+
+
+def sessions(block):
+    """(command, output lines) of every command of a console block."""
+    result = []
+    for line in block.splitlines():
+        if line.startswith('$ '):
+            result.append((line[2:], []))
+        else:
+            result[-1][1].append(line)
+    return result
+
+
+def matches(quoted, printed):
+    pattern = ''.join('(?:.*\n)*' if line == '...' else re.escape(line) + '\n' for line in quoted)
+    return re.fullmatch(pattern, printed) is not None
+
+
+class DocsTest(unittest.TestCase):
+    def test_links(self):
+        for page in PAGES:
+            for target in re.findall(r'\]\(([^)\s]+)\)', without_blocks(page.read_text())):
+                if re.match(r'https?://', target):
+                    continue
+                with self.subTest(page=page.name, target=target):
+                    name, _, anchor = target.partition('#')
+                    file = page.parent / name if name else page
+                    self.assertTrue(file.exists(), 'no such file')
+                    if anchor:
+                        self.assertIn(anchor, anchors(file.read_text()))
+
+    def test_every_page_is_linked_from_the_readme(self):
+        readme = (ROOT / 'README.md').read_text()
+        for page in PAGES[1:]:
+            self.assertIn(f'(docs/{page.name})', readme)
+
+    def test_programs(self):
+        programs = [path.read_text() for path in (ROOT / 'examples').glob('*.cc')]
+        for language, content in blocks((ROOT / 'README.md').read_text()):
+            if language == 'cpp':
+                self.assertTrue(any(content in program for program in programs), content)
+
+    def test_figures(self):
+        newest = max((ROOT / 'benchmarks' / 'results').glob('*_norms_*.json'),
+                     key=lambda path: (json.loads(path.read_text())['date'], path.name))
+        table = subprocess.run([sys.executable, ROOT / 'benchmarks' / 'norm_table.py', newest], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+        readme = (ROOT / 'README.md').read_text()
+        self.assertIn(table, readme)
+        self.assertIn(f'`benchmarks/results/{newest.name}`', readme)
+
+    @unittest.skipUnless(SEAM, 'SEAM_BINARY names no seam command')
+    def test_commands(self):
+        count = 0
+        for page in PAGES:
+            with tempfile.TemporaryDirectory() as folder:
+                scratch = pathlib.Path(folder)
+                (scratch / 'examples').symlink_to(ROOT / 'examples')
+                (scratch / TOOL).parent.mkdir(parents=True)
+                (scratch / TOOL).symlink_to(SEAM)
+                for language, content in blocks(page.read_text()):
+                    if language == 'seam':
+                        name = re.search(r'^fusion (\w+)', content, re.MULTILINE).group(1)
+                        (scratch / f'{name}.seam').write_text(content)
+                    if language != 'console':
+                        continue
+                    for command, quoted in sessions(content):
+                        with self.subTest(page=page.name, command=command):
+                            done = subprocess.run(command, shell=True, cwd=scratch, text=True, timeout=300,
+                                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                            self.assertTrue(matches(quoted, done.stdout), done.stdout)
+                            count += 1
+        self.assertGreater(count, 0)
+
+
+if __name__ == '__main__':
+    unittest.main()

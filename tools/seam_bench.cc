@@ -1,0 +1,122 @@
+// seam bench: times a graph on the GPU beside a copy kernel that moves the same bytes.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "runtime/cuda/driver.h"
+#include "runtime/executable.h"
+#include "runtime/gpu_bench.h"
+#include "tools/seam_command.h"
+
+namespace seam::tool {
+namespace {
+
+struct Options {
+  std::string graph, json;
+  std::vector<std::string> settings;
+  uint64_t seed = 1;
+  int repetitions = 15;
+};
+
+nlohmann::ordered_json ToJson(const BenchTimes& times) {
+  return {{"median_us", times.median_us}, {"min_us", times.min_us}, {"max_us", times.max_us}};
+}
+
+int Run(const Options& options) {
+  absl::StatusOr<Fusion> fusion = LoadGraph(options.graph);
+  if (!fusion.ok()) return Fail(kBadGraph, fusion.status().message());
+  Sizes sizes;
+  if (const int code = ParseSizes(*fusion, options.settings, &sizes); code != kGood) return code;
+  FillSizes(*fusion, HintedSize, &sizes);
+  CompileOptions compile;
+  compile.backend = BackendKind::kCuda;
+  compile.size_hints = SymbolsOf(sizes);
+  compile.progress = [](int done, int total) {
+    ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
+  };
+  ShowProgress("segmenting and compiling");
+  const absl::StatusOr<Executable> executable = Compile(*std::move(fusion), compile);
+  if (!executable.ok()) return Fail(executable.status());
+  BenchOptions bench;
+  bench.seed = options.seed;
+  bench.repetitions = options.repetitions;
+  bench.progress = [](int done, int total) {
+    ShowProgress(absl::StrCat("timed ", done, " of ", total, " repetitions"));
+  };
+  const absl::StatusOr<BenchResult> result = BenchOnGpu(*executable, compile.size_hints, bench);
+  if (!result.ok()) return Fail(result.status());
+
+  const std::string device = executable->cuda_device()->properties().name;
+  const std::string name(executable->fusion().name());
+  std::string text = absl::StrCat(Coloured(Colour::kBold, name), " on ", device);
+  for (const auto& [symbol, value] : sizes) absl::StrAppend(&text, ", ", symbol, " = ", value);
+  const auto line = [&](const char* what, const BenchTimes& times) {
+    absl::StrAppendFormat(&text, "  %-8s median %10.2f us   min %10.2f   max %10.2f   %8.1f GB/s\n",
+                          what, times.median_us, times.min_us, times.max_us,
+                          static_cast<double>(result->bytes) / times.median_us * 1e-3);
+  };
+  absl::StrAppend(&text, "\n");
+  line("graph", result->times);
+  line("copy", result->copy);
+  absl::StrAppendFormat(
+      &text,
+      "  %.1f%% of the copy kernel's speed; %d bytes; %d kernel%s; %.2f us of the host a call\n",
+      100 * result->fraction_of_copy, result->bytes, result->kernels,
+      result->kernels == 1 ? "" : "s", result->host_us);
+  if (!result->cold)
+    absl::StrAppend(&text, "  The tensors are so small that they stay in the L2 cache.\n");
+  if (absl::Status status = WriteOutput("", text); !status.ok()) return Fail(status);
+  if (options.json.empty()) return kGood;
+  const nlohmann::ordered_json json = {{"graph", name},
+                                       {"device", device},
+                                       {"sizes", sizes},
+                                       {"median_us", result->times.median_us},
+                                       {"min_us", result->times.min_us},
+                                       {"max_us", result->times.max_us},
+                                       {"bytes", result->bytes},
+                                       {"gb_per_s", result->bytes_per_second * 1e-9},
+                                       {"fraction_of_copy", result->fraction_of_copy},
+                                       {"copy", ToJson(result->copy)},
+                                       {"host_us", result->host_us},
+                                       {"kernels", result->kernels},
+                                       {"calls", result->calls},
+                                       {"repetitions", options.repetitions},
+                                       {"buffer_sets", result->buffer_sets},
+                                       {"cold", result->cold}};
+  const absl::Status status = WriteOutput(options.json, json.dump(2) + "\n");
+  return status.ok() ? kGood : Fail(status);
+}
+
+}  // namespace
+
+void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* bench = app.add_subcommand("bench", "Time a graph on the GPU beside a copy kernel");
+  AddGraphArgument(*bench, &options->graph);
+  AddSetOption(*bench, &options->settings, "Others get 1024, within their ranges.");
+  bench->add_option("--json", options->json, "Write the figures to this file as well")
+      ->type_name("FILE");
+  bench->add_option("--seed", options->seed, "Of the random inputs")
+      ->capture_default_str()
+      ->type_name("N");
+  bench->add_option("--repetitions", options->repetitions, "Timed repetitions of many calls each")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str()
+      ->type_name("N");
+  bench->footer(
+      "Calls run back to back between two events, each on other memory than the one before, in "
+      "turn through\n"
+      "more than the L2 cache holds. Bytes are those of inputs and outputs, each once. The copy "
+      "kernel moves\n"
+      "as many in the same run. Needs a GPU.\n\n"
+      "Examples:\n"
+      "  seam bench layer_norm --set M=65536,N=4096\n"
+      "  seam bench softmax --set B=512,Q=1024,K=1024 --json softmax.json");
+  commands.push_back({bench, [options] { return Run(*options); }});
+}
+
+}  // namespace seam::tool

@@ -1,0 +1,235 @@
+#include "tools/seam_command.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "ir/text/parser.h"
+
+namespace seam::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kSuffix[] = ".seam";
+
+// Where the examples lie: in the source tree that this program was built from, or beside an
+// installed one.
+std::vector<fs::path> ExampleDirectories() {
+  std::vector<fs::path> directories = {SEAM_EXAMPLES_DIR};
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) directories.push_back(program.parent_path().parent_path() / "share/seam/examples");
+  return directories;
+}
+
+std::vector<std::string> ExampleNames() {
+  std::vector<std::string> names;
+  for (const fs::path& directory : ExampleDirectories()) {
+    std::error_code error;
+    for (fs::directory_iterator it(directory, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->path().extension() == kSuffix) names.push_back(it->path().stem().string());
+    }
+    if (!names.empty()) break;
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool IsTerminal(int fd) { return isatty(fd) == 1; }
+
+bool progress_shown = false;
+
+void EraseProgress() {
+  if (progress_shown) std::fprintf(stderr, "\r\x1b[K");
+  progress_shown = false;
+}
+
+}  // namespace
+
+int Fail(ExitCode code, absl::string_view message) {
+  EraseProgress();
+  std::fflush(stdout);
+  std::fprintf(stderr, "seam: %.*s\n", static_cast<int>(message.size()), message.data());
+  return code;
+}
+
+int Fail(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kPermissionDenied:
+      return Fail(kEnvironmentLacks, status.message());
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+      return Fail(kBadGraph, status.message());
+    default:
+      return Fail(kCheckFailed, status.message());
+  }
+}
+
+void AddGraphArgument(CLI::App& app, std::string* graph) {
+  app.add_option("graph", *graph,
+                 "A graph in text: a file, - for standard input, or the name of an example")
+      ->required()
+      ->type_name("");
+}
+
+void AddSetOption(CLI::App& app, std::vector<std::string>* settings, absl::string_view otherwise) {
+  app.add_option(
+         "--set", *settings,
+         absl::StrCat("Sizes of symbols: NAME=INTEGER, several with commas between. ", otherwise))
+      ->type_name("M=4096,N=1000");
+}
+
+absl::StatusOr<Fusion> LoadGraph(const std::string& name) {
+  std::error_code error;
+  const bool is_name = name.find_first_of("/.") == std::string::npos && name != "-";
+  if (is_name && !fs::exists(name, error)) {
+    for (const fs::path& directory : ExampleDirectories()) {
+      const fs::path path = directory / (name + kSuffix);
+      if (fs::exists(path, error)) return LoadFusion(path.string());
+    }
+    const std::vector<std::string> names = ExampleNames();
+    return absl::NotFoundError(
+        absl::StrCat("there is no file and no example '", name, "'; the examples are ",
+                     names.empty() ? "not here" : absl::StrJoin(names, ", ")));
+  }
+  absl::StatusOr<Fusion> fusion = LoadFusion(name);
+  if (!fusion.ok() && !absl::IsInvalidArgument(fusion.status()))
+    return absl::NotFoundError(fusion.status().message());
+  return fusion;
+}
+
+absl::StatusOr<std::string> ReadInput(const std::string& path) {
+  std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
+  const auto failed = [&] {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+  };
+  if (file == nullptr) return failed();
+  std::string content;
+  char buffer[1 << 16];
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), file)) content.append(buffer, n);
+  const absl::Status status = std::ferror(file) != 0 ? failed() : absl::OkStatus();
+  if (file != stdin) std::fclose(file);
+  if (!status.ok()) return status;
+  return content;
+}
+
+int ParseSizes(const Fusion& fusion, const std::vector<std::string>& settings, Sizes* sizes) {
+  for (const std::string& setting : settings) {
+    for (absl::string_view item : absl::StrSplit(setting, ',')) {
+      const std::pair<absl::string_view, absl::string_view> parts =
+          absl::StrSplit(item, absl::MaxSplits('=', 1));
+      const std::string name(absl::StripAsciiWhitespace(parts.first));
+      int64_t value = 0;
+      if (name.empty() || !absl::SimpleAtoi(parts.second, &value)) {
+        return Fail(kWrongUsage,
+                    absl::StrCat("--set: found '", item,
+                                 "', expected NAME=INTEGER, as in --set M=4096,N=1000"));
+      }
+      const SymNode* symbol = nullptr;
+      std::vector<std::string> known;
+      for (const SymNode* s : fusion.env().symbols()) {
+        known.emplace_back(s->name);
+        if (s->name == name) symbol = s;
+      }
+      if (symbol == nullptr) {
+        return Fail(
+            kWrongUsage,
+            absl::StrCat("--set: ", std::string(fusion.name()), " has no symbol '", name, "'; ",
+                         known.empty()
+                             ? "it has none"
+                             : absl::StrCat("its symbols are ", absl::StrJoin(known, ", "))));
+      }
+      if (value < symbol->range.lo || value > symbol->range.hi) {
+        return Fail(kBadGraph,
+                    absl::StrCat("--set: ", name, " = ", value, " is outside its range [",
+                                 symbol->range.lo, ", ", symbol->range.hi, "]"));
+      }
+      if (!sizes->emplace(name, value).second) {
+        return Fail(kWrongUsage, absl::StrCat("--set: ", name, " is set twice"));
+      }
+    }
+  }
+  return kGood;
+}
+
+void FillSizes(const Fusion& fusion, const std::function<int64_t(int)>& otherwise, Sizes* sizes) {
+  int position = 0;
+  for (const SymNode* s : fusion.env().symbols()) {
+    const int64_t value = std::clamp(otherwise(position++), s->range.lo, s->range.hi);
+    sizes->emplace(std::string(s->name), value);
+  }
+}
+
+std::vector<SymbolValue> SymbolsOf(const Sizes& sizes) {
+  std::vector<SymbolValue> symbols;
+  for (const auto& [name, value] : sizes) symbols.push_back({name, value});
+  return symbols;
+}
+
+absl::Status WriteOutput(const std::string& path, absl::string_view content) {
+  const auto failed = [&](absl::string_view what) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", what, ": ", std::strerror(errno)));
+  };
+  EraseProgress();
+  if (path.empty()) {
+    if (std::fwrite(content.data(), 1, content.size(), stdout) != content.size() ||
+        std::fflush(stdout) != 0) {
+      return failed("standard output");
+    }
+    return absl::OkStatus();
+  }
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return failed(path);
+  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+  if ((std::fclose(file) != 0) | !written) return failed(path);
+  return absl::OkStatus();
+}
+
+absl::Status MakeDirectories(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    return absl::UnavailableError(
+        absl::StrCat("cannot make the folder ", path, ": ", error.message()));
+  return absl::OkStatus();
+}
+
+bool IsColoured() {
+  static const bool enabled = IsTerminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  return enabled;
+}
+
+std::string Coloured(Colour colour, absl::string_view text) {
+  if (!IsColoured()) return std::string(text);
+  static constexpr const char* kCodes[] = {"\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[2m"};
+  return absl::StrCat(kCodes[static_cast<int>(colour)], text, "\x1b[0m");
+}
+
+void ShowProgress(absl::string_view text) {
+  static const bool enabled = IsTerminal(STDERR_FILENO);
+  if (!enabled) return;
+  std::fprintf(stderr, "\r\x1b[K%.*s", static_cast<int>(std::min<size_t>(text.size(), 78)),
+               text.data());
+  std::fflush(stderr);
+  progress_shown = true;
+}
+
+}  // namespace seam::tool
