@@ -329,7 +329,7 @@ class Tracer {
     std::vector<int> buffers;
     const bool leaves = options_.split > 1 || shape_.crosses[e.index()] != Crossing::kNone;
     if (leaves && !reduction.merge) {
-      out_.splits_columns = options_.split > 1;
+      out_.splits_columns |= options_.split > 1;
       for (int c = 0; c < kernel::NumComponents(reduction.op); ++c)
         buffers.push_back(PartialBuffer(e, c, reduction.dtype, true));
     }
@@ -370,9 +370,10 @@ class Tracer {
     return elements;
   }
 
-  // `parts` partial states, folded by a pass before all others.
-  const kernel::TileSpace& MergeSpace(const std::vector<AxisId>& axes, SymInt parts, int* id) {
-    const auto [it, is_new] = merge_spaces_.emplace(axes, static_cast<int>(tile_.spaces.size()));
+  // `parts` partial states, folded by a pass before all others. Returns their index.
+  SymInt MergeSpace(SymInt parts, int* id) {
+    const auto [it, is_new] =
+        merge_spaces_.emplace(parts.bits(), static_cast<int>(tile_.spaces.size()));
     if (is_new) {
       kernel::TileSpace space;
       space.extent = parts;
@@ -381,7 +382,7 @@ class Tracer {
       tile_.spaces.push_back(space);
     }
     *id = it->second;
-    return tile_.spaces[it->second];
+    return tile_.spaces[it->second].column;
   }
 
   std::vector<TileId> MergePartials(ExprId e) {
@@ -396,7 +397,7 @@ class Tracer {
         if (!absl::c_linear_search(shape_.rows, a) && absl::c_binary_search(space_axes, a))
           folded.push_back(a);
       }
-      const SymInt part = MergeSpace(folded, Elements(folded), &space).column;
+      const SymInt part = MergeSpace(Elements(folded), &space);
       std::map<AxisId, SymInt> at = Coordinates(folded, part);
       for (AxisId a : shape_.rows) at[a] = row_coordinates_[a];
       for (AxisId a : shape_.crossed_rows) {
@@ -405,13 +406,13 @@ class Tracer {
       }
     } else if (options_.finish) {
       const AxisSet kept = shape_.axes.kept(e);
-      const SymInt part = MergeSpace({}, options_.places, &space).column;
+      const SymInt part = MergeSpace(options_.places, &space);
       index = part;
       for (AxisId a : shape_.rows) {
         if (absl::c_binary_search(kept, a)) index = index * Radix(a) + row_coordinates_[a];
       }
     } else {
-      index = tile_.row * options_.split + MergeSpace({}, options_.split, &space).column;
+      index = tile_.row * options_.split + MergeSpace(options_.split, &space);
     }
     const DType t = AccumulatorType(group_, e);
     kernel::TileReduction merge;
@@ -744,7 +745,7 @@ class Tracer {
   std::unique_ptr<SymImporter> importer_;
   std::map<AxisId, SymInt> row_coordinates_;
   std::map<std::vector<AxisId>, Space> spaces_;
-  std::map<std::vector<AxisId>, int> merge_spaces_;  // By the axes that are folded; spaces.
+  absl::flat_hash_map<uint64_t, int> merge_spaces_;  // By the number of parts.
   std::vector<std::pair<int, int>> pass_keys_;
   std::map<ExprId, std::vector<TileId>> reduced_;
   absl::flat_hash_map<std::string, TileId> memo_;

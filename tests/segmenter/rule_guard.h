@@ -1,12 +1,11 @@
 // A guard without schedulers: the rule of legality alone (segmenter/summary.h), library calls and
-// barriers apart. It can refuse at random, always the same way for the same summary and seed, and
-// always what contains a refused set.
+// barriers apart. It can refuse at random, always the same way for the same summary and seed.
 #pragma once
 
 #include <cstdint>
 
-#include "absl/hash/hash.h"
 #include "segmenter/guard.h"
+#include "tests/support/dice.h"
 
 namespace seam {
 
@@ -41,13 +40,18 @@ class MoodyGuard : public RuleGuard {
  public:
   explicit MoodyGuard(uint32_t seed, int from_exprs = 2) : seed_(seed), from_exprs_(from_exprs) {}
   Decision CanSchedule(const Fusion& f, const AxisMap& axes, const GroupSummary& s) const override {
-    if (s.num_exprs >= from_exprs_ && absl::HashOf(seed_, s.num_exprs, s.num_reductions) % 4 == 0) {
+    if (s.num_exprs >= from_exprs_ && Mood(s) == 0) {
       return Decision::Refuse(SchedulerKind::kPointwise, ReasonCode::kUnsupported, {}, "of a mood");
     }
     return RuleGuard::CanSchedule(f, axes, s);
   }
 
  private:
+  int Mood(const GroupSummary& s) const {
+    const uint64_t sizes = uint64_t(s.num_exprs) << 16 | uint64_t(s.num_reductions);
+    return testing::Dice(seed_ ^ sizes << 32).Below(4);
+  }
+
   uint32_t seed_;
   int from_exprs_;
 };
