@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "segmenter/guard.h"
-#include "tests/support/dice.h"
 
 namespace seam {
 
@@ -47,9 +46,14 @@ class MoodyGuard : public RuleGuard {
   }
 
  private:
-  int Mood(const GroupSummary& s) const {
-    const uint64_t sizes = uint64_t(s.num_exprs) << 16 | uint64_t(s.num_reductions);
-    return testing::Dice(seed_ ^ sizes << 32).Below(4);
+  // Splitmix64's finalizer, so that a seed means the same in every process.
+  uint64_t Mood(const GroupSummary& s) const {
+    uint64_t z =
+        (uint64_t{seed_} << 40 ^ uint64_t(s.num_exprs) << 20 ^ uint64_t(s.num_reductions)) +
+        0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (z ^ (z >> 31)) % 4;
   }
 
   uint32_t seed_;
