@@ -134,7 +134,9 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
   for (ValId v : large) {
     sized.widest_bytes = std::max(sized.widest_bytes, DTypeBytes(group.dtype(v)));
     sized.narrowest_bytes = std::min(sized.narrowest_bytes, DTypeBytes(group.dtype(v)));
-    sized.large_inputs += absl::c_linear_search(group.inputs(), v);
+    if (!absl::c_linear_search(group.inputs(), v)) continue;
+    ++sized.large_inputs;
+    sized.input_words += DTypeBytes(group.dtype(v)) / 4.0;
   }
   return sized;
 }

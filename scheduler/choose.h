@@ -17,9 +17,10 @@ struct SizedGroup {
   ScheduleContext context;
   int64_t rows = 1;     // Value of shape.row_extent.
   int64_t columns = 1;  // The most that a row has to hold.
-  // Of the large tensors: bytes of an element of the widest and of the narrowest dtype, and how
-  // many of them are inputs.
+  // Of the large tensors: bytes of an element of the widest and of the narrowest dtype, how many
+  // of them are inputs, and the 32-bit registers that hold an element of each of these.
   int widest_bytes = 1, narrowest_bytes = 8, large_inputs = 0;
+  double input_words = 0;
 };
 
 // Errors: kInvalidArgument for a wrong number of sizes or one that an extent cannot be computed

@@ -8,6 +8,7 @@
 #include "ir/status.h"
 #include "scheduler/choose.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/workload.h"
 
 namespace seam::pointwise {
 
@@ -51,7 +52,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   Schedule s;
   s.kind = SchedulerKind::kPointwise;
   s.outer = sized.shape.outer || sized.columns <= 1;
-  SEAM_RETURN_IF_ERROR(ChooseVector(sized, std::clamp(16 / sized.narrowest_bytes, 1, 8), s));
+  const int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
+  SEAM_RETURN_IF_ERROR(ChooseVector(sized, MostPoints(WorkloadOf(group), limit), s));
   if (sized.columns > 1) {
     ArrangeColumns(sized, s);
     return s;

@@ -16,6 +16,7 @@
 #include "scheduler/choose.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/workload.h"
 
 namespace seam::reduction {
 namespace {
@@ -40,12 +41,22 @@ constexpr Share kNarrow[] = {
     {4, 8, 1024}, {2, 1, 128}, {8, 1, 1024}, {2, 1, 512}};  // 16-bit data and narrower.
 constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, {8, 1, 1024}};
 
+// Registers that a thread has beside what it holds, as long as enough threads fit an SM.
+constexpr int kFreeWords = 56;
+
+// Registers of a thread for the elements of the large inputs that it holds.
+double HeldWords(const SizedGroup& sized, int registers, const Schedule& s) {
+  return sized.input_words * registers * s.vector;
+}
+
 // Shares a row of `vectors` vectors among lanes and warps: a power of two below a warp, whole warps
 // above. A share that would idle more than a quarter of the row's threads is taken only if there is
 // none better. False if no CTA holds the row.
-bool ShareRow(int64_t vectors, absl::Span<const Share> shares, Schedule& s) {
+bool ShareRow(const SizedGroup& sized, int64_t vectors, absl::Span<const Share> shares,
+              Schedule& s) {
   for (bool wasteful : {false, true}) {
     for (const Share& share : shares) {
+      if (HeldWords(sized, share.registers, s) > kMostWords) continue;
       int64_t threads = CeilDivide(vectors, share.registers);
       threads = threads < 32 ? PowerOfTwoAtLeast(threads, 32) : CeilDivide(threads, 32) * 32;
       if (threads < share.least || threads > share.most) continue;
@@ -62,12 +73,12 @@ bool ShareRow(int64_t vectors, absl::Span<const Share> shares, Schedule& s) {
 void ChooseInner(const SizedGroup& sized, Schedule& s) {
   const int64_t vectors =
       std::max<int64_t>(1, CeilDivide(sized.columns + (s.shift ? s.vector - 1 : 0), s.vector));
-  s.persistent =
-      sized.widest_bytes < 4 ? ShareRow(vectors, kNarrow, s) : ShareRow(vectors, kWide, s);
+  s.persistent = sized.widest_bytes < 4 ? ShareRow(sized, vectors, kNarrow, s)
+                                        : ShareRow(sized, vectors, kWide, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;
     s.warps_per_row = 16;
-    s.registers = 2;
+    s.registers = HeldWords(sized, 2, s) <= kMostWords / 2 ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
   const int threads = s.lanes_per_row * s.warps_per_row;
@@ -80,6 +91,12 @@ void ChooseInner(const SizedGroup& sized, Schedule& s) {
   s.min_ctas_per_sm =
       std::max(least, s.shift && held_words <= 16 ? 1536 / s.threads()
                                                   : (1024 + s.threads() / 2) / s.threads());
+  // No more threads than have the registers for what they hold.
+  const double held = HeldWords(sized, s.registers, s);
+  if (held > kFreeWords) {
+    const int fit = static_cast<int>(65536 / (s.threads() * (held + kFreeWords)));
+    s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
+  }
 }
 
 void ChooseOuter(const SizedGroup& sized, Schedule& s) {
@@ -128,7 +145,7 @@ void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
     const int elements = states <= 2 ? 16 : 8;
     const int some = std::max(1, elements / s.vector);
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
-    s.persistent = ShareRow(vectors, shares, s);
+    s.persistent = ShareRow(sized, vectors, shares, s);
     const int threads = s.lanes_per_row * s.warps_per_row;
     s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
     const int held = s.registers * s.vector;
@@ -221,12 +238,32 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
   return Decision::Accept(me);
 }
 
+double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes, const GroupSummary& summary,
+                      const DeviceInfo& device) {
+  const AxisSet* rows = RowsOf(summary);
+  // Rows that nothing crosses are shared among CTAs where there are few of them.
+  if (rows == nullptr || summary.kept.size() == 1) return 1;
+  const auto elements = [&](const AxisSet& set) {
+    double n = 1;
+    for (AxisId a : set) n *= static_cast<double>(sizes.Extent(axes.extent(a)));
+    return n;
+  };
+  double all = 1;
+  for (const AxisSet& space : summary.spaces) all = std::max(all, elements(space));
+  const double num_rows = std::max(1.0, elements(*rows));
+  // A CTA takes whole rows, and keeps its SM busy with the part of one that it has in hand.
+  const double in_hand = num_rows * std::min(all / num_rows, double{kOneCtaElements});
+  const double busy = double{kBusyElements} * device.sms;
+  return std::min(1.0, in_hand / std::min(all, busy));
+}
+
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
   Schedule s;
   s.kind = SchedulerKind::kReduction;
   s.outer = sized.shape.outer;
-  const int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
+  int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
+  while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
   if (sized.shape.crosses_all_rows()) {
     ChooseCrossed(sized, s);

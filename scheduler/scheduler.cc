@@ -10,6 +10,8 @@ namespace {
 // What no kernel is given: a group of more expressions takes the compiler longer than a second
 // launch costs.
 constexpr int kMaxExprsPerGroup = 1000;
+// More of them than this do not fit a thread's registers, of which it has 255.
+constexpr int kMaxTensorsPerGroup = 128;
 // A value computed more often than this costs more than writing it down.
 constexpr int kMaxRecompute = 8;
 
@@ -68,6 +70,13 @@ Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,
   if (Decision d = alias::CanSchedule(fusion, axes, summary); d.ok) return d;
   return summary.num_reductions > 0 ? reduction::CanSchedule(fusion, axes, summary)
                                     : pointwise::CanSchedule(fusion, axes, summary);
+}
+
+double RealGuard::FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
+                                 const GroupSummary& summary) const {
+  if (summary.num_tensors > kMaxTensorsPerGroup) return 0;
+  if (summary.num_reductions == 0) return 1;
+  return reduction::FractionOfPeak(axes, sizes, summary, device_);
 }
 
 }  // namespace seam

@@ -44,11 +44,17 @@ absl::StatusOr<LaunchPlan> ScheduleGroup(const Fusion& group, SchedulerKind kind
                                          const ScheduleContext& context);
 
 // The guard that asks all schedulers in priority order and tells the refusal of the one that came
-// closest.
+// closest. What is fast it judges for one device.
 class RealGuard : public SchedulabilityGuard {
  public:
+  explicit RealGuard(const DeviceInfo& device = Devices().front()) : device_(device) {}
   Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
                        const GroupSummary& summary) const override;
+  double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
+                        const GroupSummary& summary) const override;
+
+ private:
+  DeviceInfo device_;
 };
 
 }  // namespace seam

@@ -176,12 +176,12 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
   Price& price = it->second;
   const std::vector<ExprId> exprs = Exprs(block);
   num_priced_exprs_ += static_cast<int64_t>(exprs.size());
-  const Decision decision = guard_.CanSchedule(f_, axes_, Summarize(f_, axes_, facts_, exprs));
+  GroupSummary summary = Summarize(f_, axes_, facts_, exprs);
+  const Decision decision = guard_.CanSchedule(f_, axes_, summary);
   price.legal = decision.ok;
   price.scheduler = decision.scheduler;
   if (!decision.ok) return price;
   if (decision.scheduler == SchedulerKind::kAlias && IsFreeView(block)) return price;
-  price.bytes = kLaunchBytes;
   std::vector<int> read;
   ForEach(block, [&](int u) {
     for (int i : exprs_of_unit_[u]) {
@@ -195,7 +195,9 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
       if (e.writer < 0 || (block & Bit(e.writer)) == 0) continue;
       for (int r = 0; r < f_.num_results(e.expr); ++r) {
         const LocalVal& v = vals_[val_index_.at(f_.result(e.expr, r))];
-        if (v.returned || v.leaves || (v.read & ~block) != 0) price.bytes += v.bytes;
+        if (!v.returned && !v.leaves && (v.read & ~block) == 0) continue;
+        price.bytes += v.bytes;
+        ++summary.num_tensors;
       }
     }
   });
@@ -203,6 +205,12 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
     price.bytes += read_bytes_[v];
     read_bytes_[v] = 0;
   }
+  summary.num_tensors += static_cast<int>(read.size());
+  const double fraction = guard_.FractionOfPeak(axes_, sizes_, summary);
+  price.legal = fraction > 0 || __builtin_popcountll(block) == 1;
+  if (fraction > 0 && fraction < 1)
+    price.bytes = static_cast<int64_t>(static_cast<double>(price.bytes) / fraction);
+  price.bytes += kLaunchBytes;
   return price;
 }
 

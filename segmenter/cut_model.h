@@ -53,7 +53,9 @@ class CutModel {
   struct Price {
     bool legal = false;  // What follows says nothing otherwise.
     SchedulerKind scheduler = SchedulerKind::kNone;
-    int64_t bytes = 0;  // Device memory traffic, and kLaunchBytes if it launches.
+    // Device memory traffic, over the fraction of the memory's rate, and kLaunchBytes if it
+    // launches.
+    int64_t bytes = 0;
   };
   // Linear in the expressions of the block the first time.
   const Price& PriceOf(UnitMask block);

@@ -87,25 +87,29 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
   return border;
 }
 
-int64_t SegmentedFusion::SavedBytes(const Border& border, GroupId largest,
-                                    absl::Span<const int64_t> val_bytes) const {
-  int64_t bytes = 0;
+SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border, GroupId largest,
+                                                  absl::Span<const int64_t> val_bytes) const {
+  Saving saving;
+  const auto save = [&](ValId v, int times) {
+    saving.bytes += times * val_bytes[v.index()];
+    saving.tensors += times;
+  };
   for (size_t i = 0; i < border.reads.size();) {
     const ValId v = border.reads[i].first;
-    int64_t saved = data_edge(largest, v).valid() ? 0 : -1;
+    int saved = data_edge(largest, v).valid() ? 0 : -1;
     for (; i < border.reads.size() && border.reads[i].first == v; ++i) ++saved;
-    bytes += saved * val_bytes[v.index()];
+    save(v, saved);
   }
   std::vector<std::pair<BufferId, uint32_t>> inner;
   for (const Border::Crossing& c : border.crossing) {
     ++Entry(inner, edge(c.edge).buffer);
-    bytes += val_bytes[edge(c.edge).val.index()];
+    save(edge(c.edge).val, 1);
   }
   for (const auto& [b, count] : inner) {
     const ValId v = buffer(b).val;
-    if (count == readers(b).size() && !fusion_->is_output(v)) bytes += val_bytes[v.index()];
+    if (count == readers(b).size() && !fusion_->is_output(v)) save(v, 1);
   }
-  return bytes;
+  return saving;
 }
 
 // Components that meet, as a union-find over their representatives.
@@ -217,7 +221,7 @@ GroupId SegmentedFusion::LargestBorder(absl::Span<const GroupId> members) const 
 int64_t SegmentedFusion::SavedBytes(absl::Span<const GroupId> members,
                                     absl::Span<const int64_t> val_bytes) {
   const GroupId largest = LargestBorder(members);
-  return SavedBytes(BorderOf(members, largest), largest, val_bytes);
+  return SavingOf(BorderOf(members, largest), largest, val_bytes).bytes;
 }
 
 MergeEstimate SegmentedFusion::Estimate(absl::Span<const GroupId> members,
@@ -230,8 +234,11 @@ MergeEstimate SegmentedFusion::Estimate(absl::Span<const GroupId> members,
   JoinMaps(border, joined);
   MergeEstimate estimate;
   estimate.exact = JoinHeld(border, joined);
-  estimate.saved_bytes = SavedBytes(border, largest, val_bytes);
+  const Saving saving = SavingOf(border, largest, val_bytes);
+  estimate.saved_bytes = saving.bytes;
   estimate.summary = Expand(joined);
+  for (GroupId g : members) estimate.summary.num_tensors += num_tensors(g);
+  estimate.summary.num_tensors -= saving.tensors;
   return estimate;
 }
 

@@ -392,6 +392,8 @@ absl::string_view ReasonSentence(ReasonCode code) {
       return "values would be computed too many times over";
     case ReasonCode::kCapacity:
       return "it would not fit into one kernel";
+    case ReasonCode::kSlower:
+      return "it would take longer than the kernels apart";
   }
   return "the schedulers do not take it";
 }

@@ -32,6 +32,8 @@ absl::string_view ReasonName(ReasonCode code) {
       return "recompute";
     case ReasonCode::kCapacity:
       return "capacity";
+    case ReasonCode::kSlower:
+      return "slower";
   }
   return "unknown";
 }

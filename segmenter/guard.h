@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "segmenter/sizes.h"
 #include "segmenter/summary.h"
 
 namespace seam {
@@ -28,6 +29,7 @@ enum class ReasonCode : uint8_t {
   kUnsupported,  // The rule allows it, no scheduler lowers it yet.
   kRecompute,    // Values would be computed too many times over.
   kCapacity,
+  kSlower,  // The scheduler expects more time of it than of the groups apart.
 };
 absl::string_view ReasonName(ReasonCode code);  // "grid-barrier", "no-common-axis", ...
 
@@ -68,6 +70,15 @@ class SchedulabilityGuard {
   // group.
   virtual Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
                                const GroupSummary& summary) const = 0;
+  // The part of the memory's rate that the plan of an accepted group is expected to reach at these
+  // sizes: 1 for one that is bound by memory alone, less where much of the machine would idle, 0
+  // for one that had better not be made. Of two cuts, the segmenter takes the one whose traffic
+  // takes less time.
+  virtual double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
+                                const GroupSummary& summary) const {
+    (void)axes, (void)sizes, (void)summary;
+    return 1;
+  }
 };
 
 }  // namespace seam

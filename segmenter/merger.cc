@@ -22,6 +22,7 @@ bool Merger::IsPermanent(const Decision& decision) {
     case ReasonCode::kNotConvex:
     case ReasonCode::kBudget:
     case ReasonCode::kNoGain:
+    case ReasonCode::kSlower:
       return false;
     default:
       return true;
@@ -77,8 +78,12 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
     }
     std::sort(exprs.begin(), exprs.end());
     exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
-    decision = guard_.CanSchedule(s_.fusion(), s_.axes(),
-                                  Summarize(s_.fusion(), s_.axes(), s_.facts(), exprs));
+    GroupSummary summary = Summarize(s_.fusion(), s_.axes(), s_.facts(), exprs);
+    summary.num_tensors = estimate.summary.num_tensors;
+    decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
+  }
+  if (decision.ok) {
+    decision = Weigh(members, estimate.summary, estimate.saved_bytes, std::move(decision));
   }
   if (!decision.ok) return decision;
   const Convexity convexity = s_.CheckConvex(members, kMaxSearchedEdges, placement);
@@ -91,6 +96,27 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
   }
   return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kBudget, std::move(about),
                           "the search for a path that leaves and comes back was too long");
+}
+
+Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& merged,
+                       int64_t saved_bytes, Decision accepted) {
+  const double fraction = guard_.FractionOfPeak(s_.axes(), sizes_, merged);
+  if (fraction >= 1) return accepted;
+  double apart = 0, bytes = 0;
+  for (GroupId g : members) {
+    GroupSummary summary = s_.summary(g);
+    summary.num_tensors = s_.num_tensors(g);
+    const double own = static_cast<double>(TrafficOf(s_, sizes_, g).bytes());
+    bytes += own;
+    apart += own / std::max(1e-3, guard_.FractionOfPeak(s_.axes(), sizes_, summary)) +
+             (Launches(s_, g) ? kLaunchBytes : 0);
+  }
+  const double together = (bytes - static_cast<double>(saved_bytes)) / fraction + kLaunchBytes;
+  if (together < apart) return accepted;
+  return Decision::Refuse(accepted.scheduler, ReasonCode::kSlower, merged.reductions,
+                          fraction > 0 ? "it would leave much of the machine idle"
+                                       : "it would read and write more tensors than a thread has "
+                                         "registers for");
 }
 
 void Merger::Remember(absl::Span<const GroupId> members, const Decision& decision) {

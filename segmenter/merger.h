@@ -86,6 +86,9 @@ class Merger {
   bool MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, GroupId>> pairs);
   static uint64_t Key(GroupId a, GroupId b);
   Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
+  // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
+  Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,
+                 Decision accepted);
   void Remember(absl::Span<const GroupId> members, const Decision& decision);
   void InheritRefusals(GroupId from, GroupId to);
   GroupId Commit(absl::Span<const GroupId> members, const Placement& placement,

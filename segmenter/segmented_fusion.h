@@ -162,6 +162,10 @@ class SegmentedFusion {
   IdRange<BufferId> buffers(GroupId g) const {
     return {&buffer_links_, groups_[g.index()].buffers};
   }
+  // Values that the group reads or writes, at most.
+  int num_tensors(GroupId g) const {
+    return static_cast<int>(in_edges(g).size() + buffers(g).size());
+  }
   uint32_t degree(GroupId g) const {
     return groups_[g.index()].in.size + groups_[g.index()].out.size;
   }
@@ -323,8 +327,12 @@ class SegmentedFusion {
   struct Border;
   GroupId LargestBorder(absl::Span<const GroupId> members) const;
   Border BorderOf(absl::Span<const GroupId> members, GroupId largest);
-  int64_t SavedBytes(const Border& border, GroupId largest,
-                     absl::Span<const int64_t> val_bytes) const;
+  // Reads and writes that a merge makes superfluous.
+  struct Saving {
+    int64_t bytes = 0;
+    int tensors = 0;
+  };
+  Saving SavingOf(const Border& border, GroupId largest, absl::Span<const int64_t> val_bytes) const;
   void JoinComponents(const Border& border, GroupId largest, Group& joined);
   void JoinMaps(const Border& border, Group& joined) const;
   bool JoinHeld(const Border& border, Group& joined);

@@ -34,6 +34,9 @@ struct GroupSummary {
   // Upper bound on how often a computed value is needed under different index maps: the product
   // over values read under k > 1 maps inside the group of k. 1 when there is none.
   int recompute_factor = 1;
+  // Values that the kernel would read or write, at most; 0 where nobody has counted them, as an
+  // expression does not say who else reads it.
+  int num_tensors = 0;
   // For prices: the expressions that reduce, ascending, at most the first 16 (for reasons), and the
   // dtype sizes.
   std::vector<ExprId> reductions;

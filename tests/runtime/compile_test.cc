@@ -130,6 +130,43 @@ class MachineCodeTest : public ::testing::Test {
   }
 };
 
+// Many tensors, or much text: what a thread has in hand at once must fit its registers.
+std::string ManyInputs(int n, const std::string& dtype, const std::string& shape) {
+  std::string body;
+  for (int i = 0; i < n; ++i) absl::StrAppend(&body, "input x", i, ": ", dtype, shape, "\n");
+  absl::StrAppend(&body, "s0 = cast(x0, dtype=f32)\n");
+  for (int i = 1; i < n; ++i) {
+    absl::StrAppend(&body, "s", i, " = s", i - 1, " + cast(x", i, ", dtype=f32) * cast(x", n - i,
+                    ", dtype=f32)\n");
+  }
+  return absl::StrCat(body, "total = s", n - 1, "\n");
+}
+
+TEST_F(MachineCodeTest, WideKernelsDoNotSpill) {
+  const std::string normalized = "m = mean(total, axes=[1])\n y = total - m[:, None]\n output y\n";
+  std::string sines = "input x: bf16[1048576]\n xf = cast(x, dtype=f32)\n";
+  for (int i = 0; i < 16; ++i)
+    absl::StrAppend(&sines, "s", i, " = sin(xf + ", i, ".0)\n output s", i, "\n");
+  const std::vector<std::string> bodies = {
+      ManyInputs(100, "f32", "[1048576]") + "output total",
+      ManyInputs(40, "bf16", "[1048576]") + "output total",
+      ManyInputs(8, "bf16", "[4096, 8192]") + normalized,
+      ManyInputs(12, "f32", "[4096, 4096]") + normalized,
+      ManyInputs(32, "f32", "[4096, 1000]") + normalized,
+      sines,
+  };
+  for (const std::string& body : bodies) {
+    auto executable = Compile(Parse(body), MachineCode());
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const auto reports = executable->CompileFor({});
+    ASSERT_TRUE(reports.ok()) << reports.status();
+    ASSERT_EQ(reports->size(), 1u);
+    for (const KernelReport& kernel : reports->front().kernels) {
+      EXPECT_EQ(kernel.spill_store_bytes, 0) << reports->front().schedule << "\n" << body;
+    }
+  }
+}
+
 TEST_F(MachineCodeTest, IsMadeWithoutAGpuAndCannotRun) {
   auto executable = Compile(Parse(kSoftmax), MachineCode());
   ASSERT_TRUE(executable.ok()) << executable.status();
