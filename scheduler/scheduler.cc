@@ -11,7 +11,7 @@ namespace {
 // launch costs.
 constexpr int kMaxExprsPerGroup = 1000;
 // More of them than this do not fit a thread's registers, of which it has 255.
-constexpr int kMaxTensorsPerGroup = 128;
+constexpr int kMaxTensorsPerGroup = 160;
 // A value computed more often than this costs more than writing it down.
 constexpr int kMaxRecompute = 8;
 

@@ -102,6 +102,11 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
                        int64_t saved_bytes, Decision accepted) {
   const double fraction = guard_.FractionOfPeak(s_.axes(), sizes_, merged);
   if (fraction >= 1) return accepted;
+  const auto refuse = [&](const char* why) {
+    return Decision::Refuse(accepted.scheduler, ReasonCode::kSlower, merged.reductions, why);
+  };
+  if (fraction <= 0)
+    return refuse("it would read and write more tensors than a thread has registers for");
   double apart = 0, bytes = 0;
   for (GroupId g : members) {
     GroupSummary summary = s_.summary(g);
@@ -112,11 +117,7 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
              (Launches(s_, g) ? kLaunchBytes : 0);
   }
   const double together = (bytes - static_cast<double>(saved_bytes)) / fraction + kLaunchBytes;
-  if (together < apart) return accepted;
-  return Decision::Refuse(accepted.scheduler, ReasonCode::kSlower, merged.reductions,
-                          fraction > 0 ? "it would leave much of the machine idle"
-                                       : "it would read and write more tensors than a thread has "
-                                         "registers for");
+  return together < apart ? accepted : refuse("it would leave much of the machine idle");
 }
 
 void Merger::Remember(absl::Span<const GroupId> members, const Decision& decision) {
