@@ -87,6 +87,32 @@ const Attributes& Fusion::attributes(ExprId e) const {
   return index < 0 ? none : attributes_[index];
 }
 
+// Counts, then fills: two passes over the operands. An expression that reads a value twice counts
+// once.
+void Fusion::IndexUses() {
+  const auto for_each_use = [&](auto&& visit) {
+    for (uint32_t i = 0; i < num_exprs(); ++i) {
+      for (ValId v : operands(ExprId(i))) visit(v, ExprId(i));
+    }
+  };
+  std::vector<ExprId> last(num_vals());
+  uses_begin_.assign(num_vals() + 1, 0);
+  for_each_use([&](ValId v, ExprId e) {
+    if (last[v.index()] == e) return;
+    last[v.index()] = e;
+    ++uses_begin_[v.index() + 1];
+  });
+  for (uint32_t v = 0; v < num_vals(); ++v) uses_begin_[v + 1] += uses_begin_[v];
+  uses_.resize(uses_begin_.back());
+  std::vector<uint32_t> next(uses_begin_.begin(), uses_begin_.end() - 1);
+  last.assign(num_vals(), ExprId());
+  for_each_use([&](ValId v, ExprId e) {
+    if (last[v.index()] == e) return;
+    last[v.index()] = e;
+    uses_[next[v.index()]++] = e;
+  });
+}
+
 namespace {
 
 template <typename T>

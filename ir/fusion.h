@@ -86,6 +86,8 @@ struct SourceLoc {
   int32_t column = 0;
 };
 
+struct CanonicalOrder;
+
 class Fusion {
  public:
   Fusion(Fusion&&) = default;
@@ -148,7 +150,11 @@ class Fusion {
   friend class FusionBuilder;
   friend class FusionVerifier;     // ir/verify.cc: reads the arrays before it trusts their indices.
   friend struct FusionTestAccess;  // tests/ir/verify_test.cc: breaks invariants on purpose.
+  friend Fusion Renumbered(const Fusion& fusion, const CanonicalOrder& order);
   Fusion() = default;
+  Fusion(const Fusion&) = default;
+
+  void IndexUses();  // Makes uses_ from the operands.
 
   struct Val {
     ExprId definition;

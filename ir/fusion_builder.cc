@@ -369,38 +369,11 @@ void FusionBuilder::NameTheRest() {
   }
 }
 
-// Counts, then fills: two passes over the operands. An expression that reads a value twice counts
-// once.
-void FusionBuilder::BuildUses() {
-  const auto for_each_use = [&](auto&& visit) {
-    for (uint32_t i = 0; i < fusion_.num_exprs(); ++i) {
-      for (ValId v : fusion_.operands(ExprId(i))) visit(v, ExprId(i));
-    }
-  };
-  std::vector<ExprId> last(num_vals());
-  std::vector<uint32_t>& begin = fusion_.uses_begin_;
-  begin.assign(num_vals() + 1, 0);
-  for_each_use([&](ValId v, ExprId e) {
-    if (last[v.index()] == e) return;
-    last[v.index()] = e;
-    ++begin[v.index() + 1];
-  });
-  for (uint32_t v = 0; v < num_vals(); ++v) begin[v + 1] += begin[v];
-  fusion_.uses_.resize(begin.back());
-  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
-  last.assign(num_vals(), ExprId());
-  for_each_use([&](ValId v, ExprId e) {
-    if (last[v.index()] == e) return;
-    last[v.index()] = e;
-    fusion_.uses_[next[v.index()]++] = e;
-  });
-}
-
 absl::StatusOr<Fusion> FusionBuilder::Finish() {
   if (!status_.ok()) return status_;
   fusion_.names_.reserve(num_vals());
   NameTheRest();
-  BuildUses();
+  fusion_.IndexUses();
   for (auto* v : {&fusion_.inputs_, &fusion_.outputs_, &fusion_.operands_}) v->shrink_to_fit();
   fusion_.vals_.shrink_to_fit();
   fusion_.exprs_.shrink_to_fit();

@@ -100,7 +100,6 @@ class FusionBuilder {
   void AddConstraint(Guard guard);
   std::string Label(ValId v) const;
   void NameTheRest();
-  void BuildUses();
 
   Fusion fusion_;
   absl::Status status_;

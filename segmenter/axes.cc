@@ -119,7 +119,9 @@ DimMap OperandMap(const Fusion& f, ExprId e, int i) {
 
 class AxisMapBuilder {
  public:
-  explicit AxisMapBuilder(const Fusion& fusion) : f_(fusion) { map_.fusion_ = &fusion; }
+  AxisMapBuilder(const Fusion& fusion, const CanonicalOrder& order) : f_(fusion), order_(order) {
+    map_.fusion_ = &fusion;
+  }
 
   AxisMap Build() {
     PlacePositions();
@@ -153,15 +155,14 @@ class AxisMapBuilder {
     return first;
   }
 
-  // Reads of sources first, then the results, in the order of the graph.
+  // Reads of sources first, then the results, expression after expression.
   void PlacePositions() {
     map_.val_position_.assign(f_.num_vals(), kNone);
-    map_.operand_begin_.reserve(f_.num_exprs() + 1);
+    map_.operand_begin_.resize(f_.num_exprs());
     source_.resize(f_.num_vals());
     for (uint32_t v = 0; v < f_.num_vals(); ++v) source_[v] = AxisMap::IsSource(f_, ValId(v));
-    for (uint32_t i = 0; i < f_.num_exprs(); ++i) {
-      const ExprId e(i);
-      map_.operand_begin_.push_back(static_cast<uint32_t>(map_.operand_position_.size()));
+    for (ExprId e : order_.exprs) {
+      map_.operand_begin_[e.index()] = static_cast<uint32_t>(map_.operand_position_.size());
       for (ValId v : f_.operands(e)) {
         uint32_t& of_val = map_.val_position_[v.index()];
         const uint32_t position = source_[v.index()] ? NewPositions(v) : of_val;
@@ -173,7 +174,6 @@ class AxisMapBuilder {
       for (int r = 0; r < f_.num_results(e); ++r)
         map_.val_position_[f_.result(e, r).index()] = first;
     }
-    map_.operand_begin_.push_back(static_cast<uint32_t>(map_.operand_position_.size()));
     for (ValId v : f_.inputs()) {
       uint32_t& of_val = map_.val_position_[v.index()];
       if (of_val == kNone) of_val = NewPositions(v);
@@ -238,8 +238,7 @@ class AxisMapBuilder {
   template <typename Fn>
   void ForEachOperand(Fn fn) {
     std::vector<std::pair<ExprId, int>> views, after_cats;
-    for (uint32_t n = 0; n < f_.num_exprs(); ++n) {
-      const ExprId e(n);
+    for (ExprId e : order_.exprs) {
       const OpClass c = f_.info(e).op_class;
       if (IsOpaque(c)) continue;
       for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
@@ -264,8 +263,7 @@ class AxisMapBuilder {
   void ForEachSharedRead(Fn fn) {
     constexpr size_t kMaxReadMaps = 4;
     std::vector<absl::InlinedVector<uint32_t, 1>> maps(f_.num_vals());
-    for (uint32_t n = 0; n < f_.num_exprs(); ++n) {
-      const ExprId e(n);
+    for (ExprId e : order_.exprs) {
       if (IsOpaque(f_.info(e).op_class)) continue;
       for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
         const ValId v = f_.operands(e)[i];
@@ -301,8 +299,7 @@ class AxisMapBuilder {
   // expressions whose space is one atom or none can have no conflict and stay out.
   void CollectSpaces() {
     members_.assign(parent_.size(), Members{});
-    for (uint32_t n = 0; n < f_.num_exprs(); ++n) {
-      const ExprId e(n);
+    for (ExprId e : order_.exprs) {
       auto space = Nodes(ResultPosition(e), f_.rank(f_.result(e)));
       if (IsReduction(f_.info(e).op_class)) {
         const DimMap map = OperandMap(f_, e, 0);
@@ -315,12 +312,12 @@ class AxisMapBuilder {
       if (space.size() < 2) continue;
       for (Node node : space) {
         const uint32_t entry = static_cast<uint32_t>(entries_.size());
-        entries_.push_back(Entry{n, members_[node].head});
+        entries_.push_back(Entry{e.index(), members_[node].head});
         Members& m = members_[node];
         if (m.head == kNone) m.tail = entry;
         m.head = entry;
         ++m.count;
-        in_space_.insert(Key(node, n));
+        in_space_.insert(Key(node, e.index()));
       }
     }
   }
@@ -432,6 +429,7 @@ class AxisMapBuilder {
   };
 
   const Fusion& f_;
+  const CanonicalOrder& order_;
   AxisMap map_;
   AtomForest atoms_;
   std::vector<bool> source_;    // Per value.
@@ -444,7 +442,21 @@ class AxisMapBuilder {
   std::vector<std::pair<uint32_t, Node>> exchanges_;
 };
 
-AxisMap AxisMap::Build(const Fusion& fusion) { return AxisMapBuilder(fusion).Build(); }
+AxisMap AxisMap::Build(const Fusion& fusion) { return Build(fusion, CanonicalOrderOf(fusion)); }
+
+AxisMap AxisMap::Build(const Fusion& fusion, const CanonicalOrder& order) {
+  return AxisMapBuilder(fusion, order).Build();
+}
+
+AxisMap AxisMap::For(const Fusion& renumbered, const CanonicalOrder& order) const {
+  AxisMap map = *this;
+  map.fusion_ = &renumbered;
+  for (size_t v = 0; v < order.vals.size(); ++v)
+    map.val_position_[v] = val_position_[order.vals[v].index()];
+  for (size_t e = 0; e < order.exprs.size(); ++e)
+    map.operand_begin_[e] = operand_begin_[order.exprs[e].index()];
+  return map;
+}
 
 bool AxisMap::IsSource(const Fusion& fusion, ValId v) {
   const ExprId definition = fusion.definition(v);

@@ -15,7 +15,8 @@
 // Order of unification, as conflicts go to the later: elementwise, cast, broadcast and reduction
 // edges of computed values; views; consumers of cats; last the reads of shared inputs, and only
 // where no conflict arises. A conflict is two axes of one expression's space becoming one. Results
-// of library calls and of segment_set count as inputs.
+// of library calls and of segment_set count as inputs. Among edges of a kind the earlier one in
+// canonical order (ir/canonical_order.h) wins.
 // Thread-safety: immutable once built. The Fusion must outlive it and stay where it is.
 #pragma once
 
@@ -24,6 +25,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
+#include "ir/canonical_order.h"
 #include "ir/fusion.h"
 
 namespace seam {
@@ -39,8 +41,11 @@ AxisSet Difference(const AxisSet& a, const AxisSet& b);
 
 class AxisMap {
  public:
-  // Near-linear in the size of the graph.
+  // Near-linear in the size of the graph. `order` is that of the Fusion.
   static AxisMap Build(const Fusion& fusion);
+  static AxisMap Build(const Fusion& fusion, const CanonicalOrder& order);
+  // The same axes for `renumbered`, which is Renumbered(fusion, order). Linear.
+  AxisMap For(const Fusion& renumbered, const CanonicalOrder& order) const;
 
   uint32_t num_axes() const;
   SymInt extent(AxisId axis) const;
@@ -82,7 +87,7 @@ class AxisMap {
   std::vector<AxisId> flat_;                // Of all positions, one after the other.
   std::vector<uint32_t> position_begin_;    // Per position: where in flat_.
   std::vector<uint32_t> val_position_;      // Per value: the position of its dimension 0.
-  std::vector<uint32_t> operand_begin_;     // Per expression: where in operand_position_.
+  std::vector<uint32_t> operand_begin_;     // Per expression: where in operand_position_ its are.
   std::vector<uint32_t> operand_position_;  // Per operand: the position of its dimension 0.
   absl::flat_hash_map<uint32_t, AxisSet> exchanged_;  // By index in operand_position_.
 };

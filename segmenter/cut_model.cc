@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/mix_hash.h"
 #include "segmenter/segment.h"
 #include "segmenter/traffic.h"
 
@@ -307,12 +308,7 @@ UnitMask CutModel::Neighbours(UnitMask block) const {
 
 uint64_t CutModel::Fingerprint(UnitMask focus, absl::string_view purpose) const {
   uint64_t hash = 0;
-  const auto mix = [&](uint64_t x) {  // Source: splitmix64's finalizer.
-    hash += x + 0x9e3779b97f4a7c15u;
-    hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
-    hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
-    hash ^= hash >> 31;
-  };
+  const auto mix = [&](uint64_t x) { hash = MixHash(hash, x); };
   absl::flat_hash_map<AxisId, int> axes;
   const auto mix_axes = [&](const AxisSet& set) {
     uint64_t sum = 0;  // The order in a set says nothing.

@@ -42,38 +42,6 @@ AxisVector OrderThroughViews(const SegmentedFusion& s, GroupId g, ValId v) {
   return order;
 }
 
-// A value between groups takes the order of the largest value that its group reads along the same
-// axes.
-void ChooseOrders(SegmentedFusion& s, const SizeHints& sizes) {
-  const Fusion& f = s.fusion();
-  const auto set = [&](ValId v, const AxisVector& order) {
-    if (!order.empty()) s.set_buffer_order(s.buffer_of(v), order);
-  };
-  for (ValId v : f.inputs()) set(v, OrderOfStrides(f, sizes, v));
-  for (GroupId g : s.groups()) {
-    const std::vector<ValId> inputs = s.inputs(g);
-    for (ValId v : s.outputs(g)) {
-      if (f.is_output(v)) {
-        set(v, OrderOfStrides(f, sizes, v));
-        continue;
-      }
-      if (s.scheduler(g) == SchedulerKind::kAlias) {
-        set(v, OrderThroughViews(s, g, v));
-        continue;
-      }
-      ValId model;
-      for (ValId input : inputs) {
-        if (f.rank(input) != f.rank(v)) continue;
-        bool same = true;
-        for (int d = 0; d < f.rank(v); ++d)
-          same &= s.axes().atoms(v, d) == s.axes().atoms(input, d);
-        if (same && (!model.valid() || sizes.Bytes(input) > sizes.Bytes(model))) model = input;
-      }
-      if (model.valid()) set(v, s.buffer(s.buffer_of(model)).order);
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<GroupId> FinalNumbers(const SegmentedFusion& s) {
@@ -97,31 +65,115 @@ std::vector<GroupId> FinalNumbers(const SegmentedFusion& s) {
   return numbers;
 }
 
-absl::StatusOr<SegmentedFusion> Finalize(SegmentedFusion segmented,
-                                         const std::vector<GroupId>& numbers,
-                                         const SizeHints& sizes) {
-  const Fusion& fusion = segmented.fusion();
-  const std::shared_ptr<const AxisMap> axes = segmented.shared_axes();
-  Partition partition;
+void ChooseLayouts(SegmentedFusion& s, const SizeHints& sizes, const CanonicalOrder& order) {
+  const Fusion& f = s.fusion();
+  const auto set = [&](ValId v, const AxisVector& axes) {
+    if (!axes.empty()) s.set_buffer_order(s.buffer_of(v), axes);
+  };
+  for (ValId v : f.inputs()) set(v, OrderOfStrides(f, sizes, v));
+  std::vector<uint32_t> place(f.num_vals());
+  for (uint32_t i = 0; i < f.num_vals(); ++i) place[order.vals[i].index()] = i;
+  for (GroupId g : s.groups()) {
+    const std::vector<ValId> inputs = s.inputs(g);
+    for (ValId v : s.outputs(g)) {
+      if (f.is_output(v)) {
+        set(v, OrderOfStrides(f, sizes, v));
+        continue;
+      }
+      if (s.scheduler(g) == SchedulerKind::kAlias) {
+        set(v, OrderThroughViews(s, g, v));
+        continue;
+      }
+      ValId model;
+      const auto is_better = [&](ValId input) {
+        if (!model.valid()) return true;
+        const int64_t more = sizes.Bytes(input) - sizes.Bytes(model);
+        return more > 0 || (more == 0 && place[input.index()] < place[model.index()]);
+      };
+      for (ValId input : inputs) {
+        if (f.rank(input) != f.rank(v)) continue;
+        bool same = true;
+        for (int d = 0; d < f.rank(v); ++d)
+          same &= s.axes().atoms(v, d) == s.axes().atoms(input, d);
+        if (same && is_better(input)) model = input;
+      }
+      if (model.valid()) set(v, s.buffer(s.buffer_of(model)).order);
+    }
+  }
+}
+
+FinalCut NumberGroups(const SegmentedFusion& segmented, const std::vector<GroupId>& numbers,
+                      SegmentationLog log) {
+  FinalCut cut;
+  cut.log = std::move(log);
+  Partition& partition = cut.partition;
   partition.num_groups = segmented.num_groups();
-  partition.home.resize(fusion.num_exprs());
+  partition.home.resize(segmented.fusion().num_exprs());
   const auto constraints = segmented.order_constraints();
   partition.order.assign(constraints.begin(), constraints.end());
-  std::vector<SchedulerKind> schedulers(partition.num_groups);
+  cut.schedulers.resize(partition.num_groups);
   for (GroupId g : segmented.groups()) {
     const GroupId number = numbers[g.index()];
-    schedulers[number.index()] = segmented.scheduler(g);
+    cut.schedulers[number.index()] = segmented.scheduler(g);
     for (ExprId e : segmented.exprs(g)) partition.home[e.index()] = number;
     for (ExprId e : segmented.copies(g)) partition.copies.emplace_back(e, number);
   }
-  {
-    const SegmentedFusion old = std::move(segmented);  // Two of them would be the peak of memory.
+  return cut;
+}
+
+absl::StatusOr<SegmentedFusion> Finalize(const Fusion& fusion, std::shared_ptr<const AxisMap> axes,
+                                         const SizeHints& sizes, FinalCut cut,
+                                         const CanonicalOrder& order) {
+  Partition partition = std::move(cut.partition);
+  const std::vector<GroupId> home = partition.home;
+  for (uint32_t e = 0; e < home.size(); ++e) partition.home[order.exprs[e].index()] = home[e];
+  for (auto& [e, g] : partition.copies) e = order.exprs[e.index()];
+  for (OrderConstraint& c : partition.order) {
+    c = {order.exprs[c.before.index()], order.exprs[c.after.index()], order.vals[c.val.index()]};
   }
   SEAM_ASSIGN_OR_RETURN(SegmentedFusion result,
-                        SegmentedFusion::Create(fusion, axes, std::move(partition)));
-  for (uint32_t g = 0; g < schedulers.size(); ++g) result.set_scheduler(GroupId(g), schedulers[g]);
-  ChooseOrders(result, sizes);
+                        SegmentedFusion::Create(fusion, std::move(axes), std::move(partition)));
+  for (uint32_t g = 0; g < cut.schedulers.size(); ++g)
+    result.set_scheduler(GroupId(g), cut.schedulers[g]);
+  ChooseLayouts(result, sizes, order);
   return result;
+}
+
+SegmentationLog InIdsOf(const CanonicalOrder& order, SegmentationLog log) {
+  const auto rename = [&](std::vector<ExprId>& exprs) {
+    for (ExprId& e : exprs) e = order.exprs[e.index()];
+  };
+  for (BorderReason& border : log.borders) rename(border.decision.about);
+  if (log.beginnings.empty()) return log;
+  // A group goes by its lowest expression, which is another one in the other numbering.
+  std::vector<ExprId> name(order.exprs.size()), beginnings(order.exprs.size());
+  for (uint32_t e = 0; e < beginnings.size(); ++e) {
+    if (!log.beginnings[e].valid()) continue;
+    ExprId& lowest = name[log.beginnings[e].index()];
+    lowest = std::min(lowest, order.exprs[e]);
+  }
+  for (uint32_t e = 0; e < beginnings.size(); ++e) {
+    if (log.beginnings[e].valid())
+      beginnings[order.exprs[e].index()] = name[log.beginnings[e].index()];
+  }
+  log.beginnings = std::move(beginnings);
+  for (MergeTrial& trial : log.trials) {
+    rename(trial.decision.about);
+    ExprId joined, joined_name;
+    for (MergeTrial::Member& member : trial.members) {
+      joined = std::min(joined, member.first);
+      member.first = name[member.first.index()];
+      joined_name = std::min(joined_name, member.first);
+    }
+    if (trial.decision.ok && trial.made.empty()) name[joined.index()] = joined_name;
+    for (std::vector<ExprId>& made : trial.made) {
+      const ExprId first = made.front();
+      rename(made);
+      std::sort(made.begin(), made.end());
+      name[first.index()] = made.front();
+    }
+  }
+  return log;
 }
 
 }  // namespace seam

@@ -121,8 +121,10 @@ absl::StatusOr<LoadedSegmentation> SegmentationDraft::Finish(SymbolSizes sizes) 
   const absl::StatusOr<SizeHints> hints = SizeHints::Create(fusion_, sizes);
   if (!hints.ok())
     return absl::InvalidArgumentError(absl::StrCat("symbols: ", hints.status().message()));
+  const CanonicalOrder order = CanonicalOrderOf(fusion_);
   absl::StatusOr<SegmentedFusion> built = SegmentedFusion::Create(
-      fusion_, std::make_shared<const AxisMap>(AxisMap::Build(fusion_)), std::move(partition_));
+      fusion_, std::make_shared<const AxisMap>(AxisMap::Build(fusion_, order)),
+      std::move(partition_));
   if (!built.ok())
     return absl::InvalidArgumentError(absl::StrCat("groups: ", built.status().message()));
   for (uint32_t e = 0; e < built->edge_limit(); ++e) {
@@ -135,11 +137,9 @@ absl::StatusOr<LoadedSegmentation> SegmentationDraft::Finish(SymbolSizes sizes) 
   }
   for (uint32_t g = 0; g < schedulers_.size(); ++g)
     built->set_scheduler(GroupId(g), schedulers_[g]);
-  std::vector<GroupId> numbers;
-  for (uint32_t g = 0; g < built->num_groups(); ++g) numbers.push_back(GroupId(g));
-  SEAM_ASSIGN_OR_RETURN(SegmentedFusion segmented, Finalize(*std::move(built), numbers, *hints));
-  SEAM_RETURN_IF_ERROR(VerifySegmentation(segmented));
-  return LoadedSegmentation{std::move(segmented), std::move(log_), std::move(sizes)};
+  ChooseLayouts(*built, *hints, order);
+  SEAM_RETURN_IF_ERROR(VerifySegmentation(*built));
+  return LoadedSegmentation{*std::move(built), std::move(log_), std::move(sizes)};
 }
 
 absl::StatusOr<LoadedSegmentation> LoadSegmentation(const Fusion& fusion, absl::string_view text) {

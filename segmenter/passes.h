@@ -2,9 +2,11 @@
 // three that merge take turns until none finds anything.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ir/canonical_order.h"
 #include "segmenter/cut_model.h"
 #include "segmenter/merger.h"
 #include "segmenter/segment.h"
@@ -52,9 +54,26 @@ bool RebuildGroups(Merger& merger, Refinement& refinement);
 // The final number of every group: topological, the lowest expression first among those that could
 // come next.
 std::vector<GroupId> FinalNumbers(const SegmentedFusion& segmented);
-// The same groups with these numbers, and with layouts for the buffers between them.
-absl::StatusOr<SegmentedFusion> Finalize(SegmentedFusion segmented,
-                                         const std::vector<GroupId>& numbers,
-                                         const SizeHints& sizes);
+// The layouts of buffers: of a value that the caller gives or gets what the Fusion says, of one
+// between groups that of the largest value that its group reads along the same axes (of equally
+// large ones the first in `order`). Schedulers have to be set.
+void ChooseLayouts(SegmentedFusion& segmented, const SizeHints& sizes, const CanonicalOrder& order);
+
+// What the passes made, in the ids of the Fusion that they had.
+struct FinalCut {
+  Partition partition;
+  std::vector<SchedulerKind> schedulers;  // Per group.
+  SegmentationLog log;
+};
+// The groups under these numbers.
+FinalCut NumberGroups(const SegmentedFusion& segmented, const std::vector<GroupId>& numbers,
+                      SegmentationLog log);
+// The same of a Fusion whose expression order.exprs[i] theirs is.
+SegmentationLog InIdsOf(const CanonicalOrder& order, SegmentationLog log);
+// The cut of Renumbered(fusion, order) as one of `fusion`, with layouts. `axes` and `sizes` are
+// those of `fusion`. Errors: those of SegmentedFusion::Create, which would be a defect here.
+absl::StatusOr<SegmentedFusion> Finalize(const Fusion& fusion, std::shared_ptr<const AxisMap> axes,
+                                         const SizeHints& sizes, FinalCut cut,
+                                         const CanonicalOrder& order);
 
 }  // namespace seam

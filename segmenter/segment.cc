@@ -23,28 +23,34 @@ constexpr SegmentPass kPasses[] = {
     {"rebuild", "Takes a group and a neighbour apart and merges their expressions anew"},
 };
 
-}  // namespace
+bool IsEnabled(const SegmentOptions& options, absl::string_view pass) {
+  return std::none_of(options.disabled_passes.begin(), options.disabled_passes.end(),
+                      [&](const std::string& disabled) { return disabled == pass; });
+}
 
-absl::Span<const SegmentPass> SegmentPasses() { return kPasses; }
+// The orders that leave Renumbered(fusion, order) as it is, and that lead from it back to `fusion`.
+CanonicalOrder Identity(const CanonicalOrder& order) {
+  CanonicalOrder identity = order;
+  for (uint32_t e = 0; e < order.exprs.size(); ++e) identity.exprs[e] = ExprId(e);
+  for (uint32_t v = 0; v < order.vals.size(); ++v) identity.vals[v] = ValId(v);
+  return identity;
+}
 
-absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const SchedulabilityGuard& guard,
-                                            const SegmentOptions& options) {
-  for (const std::string& name : options.disabled_passes) {
-    if (std::any_of(std::begin(kPasses), std::end(kPasses),
-                    [&](const SegmentPass& pass) { return name == pass.name; })) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "there is no pass `", name, "`; the passes are ",
-        absl::StrJoin(kPasses, ", ",
-                      [](std::string* s, const SegmentPass& p) { absl::StrAppend(s, p.name); })));
-  }
-  const auto enabled = [&](absl::string_view name) {
-    return std::none_of(options.disabled_passes.begin(), options.disabled_passes.end(),
-                        [&](const std::string& disabled) { return disabled == name; });
-  };
+CanonicalOrder Inverse(const CanonicalOrder& order) {
+  CanonicalOrder inverse = order;
+  for (uint32_t e = 0; e < order.exprs.size(); ++e)
+    inverse.exprs[order.exprs[e].index()] = ExprId(e);
+  for (uint32_t v = 0; v < order.vals.size(); ++v) inverse.vals[order.vals[v].index()] = ValId(v);
+  return inverse;
+}
+
+// The cut of a Fusion that is numbered in canonical order: every tie falls by ids.
+absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
+                                      const std::shared_ptr<const AxisMap>& axes,
+                                      const SchedulabilityGuard& guard,
+                                      const SegmentOptions& options) {
+  const auto enabled = [&](absl::string_view pass) { return IsEnabled(options, pass); };
   SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(fusion, options.sizes));
-  auto axes = std::make_shared<const AxisMap>(AxisMap::Build(fusion));
   const ValueFacts facts = FactsOf(fusion);
   SEAM_ASSIGN_OR_RETURN(
       InitialGroups initial,
@@ -79,10 +85,42 @@ absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const Schedula
   const std::vector<GroupId> numbers = FinalNumbers(segmented);
   SegmentationLog log = merger.Log(numbers);
   log.beginnings = std::move(beginnings);
-  SEAM_ASSIGN_OR_RETURN(SegmentedFusion final_groups,
-                        Finalize(std::move(segmented), numbers, sizes));
-  SEAM_RETURN_IF_ERROR(VerifySegmentation(final_groups));
-  return Segmentation{std::move(final_groups), std::move(log)};
+  return NumberGroups(segmented, numbers, std::move(log));
+}
+
+}  // namespace
+
+absl::Span<const SegmentPass> SegmentPasses() { return kPasses; }
+
+absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const SchedulabilityGuard& guard,
+                                            const SegmentOptions& options) {
+  for (const std::string& name : options.disabled_passes) {
+    if (std::any_of(std::begin(kPasses), std::end(kPasses),
+                    [&](const SegmentPass& pass) { return name == pass.name; })) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there is no pass `", name, "`; the passes are ",
+        absl::StrJoin(kPasses, ", ",
+                      [](std::string* s, const SegmentPass& p) { absl::StrAppend(s, p.name); })));
+  }
+  SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(fusion, options.sizes));
+  const CanonicalOrder order = CanonicalOrderOf(fusion);
+  std::shared_ptr<const AxisMap> axes;
+  absl::StatusOr<FinalCut> cut = absl::UnknownError("");
+  {
+    const Fusion canonical = Renumbered(fusion, order);
+    const auto canonical_axes =
+        std::make_shared<const AxisMap>(AxisMap::Build(canonical, Identity(order)));
+    cut = CutCanonical(canonical, canonical_axes, guard, options);
+    if (!cut.ok()) return cut.status();
+    axes = std::make_shared<const AxisMap>(canonical_axes->For(fusion, Inverse(order)));
+  }
+  SegmentationLog log = InIdsOf(order, std::move(cut->log));
+  SEAM_ASSIGN_OR_RETURN(SegmentedFusion segmented,
+                        Finalize(fusion, std::move(axes), sizes, *std::move(cut), order));
+  SEAM_RETURN_IF_ERROR(VerifySegmentation(segmented));
+  return Segmentation{std::move(segmented), std::move(log)};
 }
 
 absl::StatusOr<SegmentedFusion> Segment(const Fusion& fusion, const SchedulabilityGuard& guard,

@@ -36,14 +36,14 @@ struct Graph {
   SegmentedFusion segmented;
 };
 
-// g0: p, g1 and g2: matmuls of p, g3: q. Apart from them g4.
+// g0: p, g1 and g2: matmuls of p, g3: q. Apart from them, and deeper, g4.
 constexpr char kDiamond[] = R"(input a: f32[8, 8]
   input u: f32[3]
   p = exp(a)
   m = matmul(p, a)
   n = matmul(p, p)
   q = m + n
-  z = exp(u)
+  z = exp(sin(cos(tan(u))))
   output q
   output z)";
 

@@ -39,7 +39,7 @@ TEST(ExtractTest, KeepsNamesSymbolsInUseAndCopies) {
     z = exp(u)
     output y
     output z)";
-  EXPECT_EQ(Extracted(kBody, 0), R"(fusion g0 {
+  EXPECT_EQ(Extracted(kBody, 1), R"(fusion g1 {
   symbol M in [1, 64]
   symbol N in [2, 99]
   input x: f16[M, 2*N]
@@ -48,7 +48,7 @@ TEST(ExtractTest, KeepsNamesSymbolsInUseAndCopies) {
   output s
 }
 )");
-  EXPECT_EQ(Extracted(kBody, 1), R"(fusion g1 {
+  EXPECT_EQ(Extracted(kBody, 2), R"(fusion g2 {
   symbol M in [1, 64]
   symbol N in [2, 99]
   input x: f16[M, 2*N]
