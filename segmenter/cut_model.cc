@@ -306,7 +306,7 @@ UnitMask CutModel::Neighbours(UnitMask block) const {
   return all & ~block;
 }
 
-uint64_t CutModel::Fingerprint(UnitMask focus, absl::string_view purpose) const {
+uint64_t CutModel::Fingerprint(UnitMask focus, absl::string_view purpose, int effort) const {
   uint64_t hash = 0;
   const auto mix = [&](uint64_t x) { hash = MixHash(hash, x); };
   absl::flat_hash_map<AxisId, int> axes;
@@ -338,6 +338,7 @@ uint64_t CutModel::Fingerprint(UnitMask focus, absl::string_view purpose) const 
   for (UnitMask group : groups_) mix(group);
   mix(focus);
   for (char c : purpose) mix(static_cast<uint64_t>(c));
+  mix(static_cast<uint64_t>(effort));
   return hash;
 }
 

@@ -77,7 +77,7 @@ class CutModel {
   // Units outside of `block` that read or compute what it reads, or read what it computes.
   UnitMask Neighbours(UnitMask block) const;
   // Equal for models of equal structure and sizes, however they are named, and an equal purpose.
-  uint64_t Fingerprint(UnitMask focus, absl::string_view purpose) const;
+  uint64_t Fingerprint(UnitMask focus, absl::string_view purpose, int effort) const;
 
   // Units that a unit reads from, and that read from it, within the model.
   UnitMask producers(int unit) const { return producers_[unit]; }

@@ -47,9 +47,7 @@ bool MergeClosures(
 bool SplitGroups(Merger& merger,
                  Refinement& refinement);  // Cuts a group and merges around the cut.
 bool MoveBorders(Merger& merger,
-                 Refinement& refinement);  // Moves units from a group to a neighbour.
-// Takes one or two groups apart and merges their units anew.
-bool RebuildGroups(Merger& merger, Refinement& refinement);
+                 Refinement& refinement);  // Moves units from group to group, several moves ahead.
 
 // The final number of every group: topological, the lowest expression first among those that could
 // come next.

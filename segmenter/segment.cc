@@ -19,8 +19,7 @@ constexpr SegmentPass kPasses[] = {
     {"siblings", "Merges two groups that read one value"},
     {"closures", "Merges two groups and everything on the paths between them"},
     {"split", "Cuts a group where its halves go better with what is around them"},
-    {"borders", "Moves expressions from a group to a neighbour"},
-    {"rebuild", "Takes a group and a neighbour apart and merges their expressions anew"},
+    {"borders", "Moves expressions from group to group, several moves ahead"},
 };
 
 bool IsEnabled(const SegmentOptions& options, absl::string_view pass) {
@@ -78,7 +77,6 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
     if (enabled("closures")) changed |= MergeClosures(merger);
     if (!changed && enabled("split")) changed = SplitGroups(merger, refinement);
     if (!changed && enabled("borders")) changed = MoveBorders(merger, refinement);
-    if (!changed && enabled("rebuild")) changed = RebuildGroups(merger, refinement);
     SEAM_RETURN_IF_ERROR(merger.status());
   }
 

@@ -15,7 +15,7 @@ constexpr int kMaxReaders = 16;  // Of one value, that count as neighbours of ea
 constexpr int kMaxSearchedEdges = 512;
 // Of all passes together, for each expression of the graph and at least.
 constexpr int64_t kWindowWork = 4, kUnitWork = 2;  // Of making a model.
-constexpr int64_t kWorkPerExpr = 1, kLeastWork = 2 << 20;
+constexpr int64_t kWorkPerExpr = 1, kLeastWork = 1 << 19;
 
 int NumUnits(const SegmentedFusion& s, const Units& units, GroupId g) {
   int n = 0;
@@ -168,7 +168,8 @@ Window WindowAround(SegmentedFusion& s, const Units& units, GroupId centre) {
 Refinement::Refinement(Units units_of_groups, uint32_t num_exprs)
     : units(std::move(units_of_groups)), work(kWorkPerExpr * num_exprs + kLeastWork) {}
 
-bool ImproveWindows(const char* pass, Merger& merger, Refinement& refinement, ImproveCut improve) {
+bool ImproveWindows(const char* pass, int effort, Merger& merger, Refinement& refinement,
+                    ImproveCut improve) {
   SegmentedFusion& s = merger.segmented();
   const std::vector<GroupId> groups = s.groups();
   std::deque<GroupId> queue(groups.begin(), groups.end());
@@ -187,7 +188,7 @@ bool ImproveWindows(const char* pass, Merger& merger, Refinement& refinement, Im
     if (model.has_borrowed_copies()) continue;
     const UnitMask focus = model.groups()[0];
     refinement.work -= kUnitWork * model.num_units();
-    const uint64_t fingerprint = model.Fingerprint(focus, pass);
+    const uint64_t fingerprint = model.Fingerprint(focus, pass, effort);
     if (refinement.known.contains(fingerprint)) continue;
     const Cut cut = improve(model, model.groups(), focus);
     refinement.work -= model.num_priced_exprs();

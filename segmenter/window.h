@@ -33,12 +33,13 @@ struct Refinement {
   Refinement(Units units_of_groups, uint32_t num_exprs);
   const Units units;
   int64_t work;                         // Left; about the expressions that may still be looked at.
-  absl::flat_hash_set<uint64_t> known;  // Fingerprints of windows with nothing to find, by pass.
+  absl::flat_hash_set<uint64_t> known;  // Fingerprints of windows with nothing to find.
 };
 
 // Looks at the window around every group, and takes what `improve` finds as long as it finds
 // something. Returns whether it did. All calls together do work in proportion to the graph; what is
-// not looked at then stays as it is.
-bool ImproveWindows(const char* pass, Merger& merger, Refinement& refinement, ImproveCut improve);
+// not looked at then stays as it is. Windows that are known are known for a pass and its effort.
+bool ImproveWindows(const char* pass, int effort, Merger& merger, Refinement& refinement,
+                    ImproveCut improve);
 
 }  // namespace seam

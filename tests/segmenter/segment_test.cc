@@ -162,7 +162,7 @@ TEST(SegmentTest, ClosureMergesWhatNoPairCan) {
   absl::StatusOr<Segmentation> s = SegmentWithLog(f, NoPairs(), options);
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_EQ(s->segmented.num_groups(), 1u);
-  options.disabled_passes = {"closures", "rebuild"};
+  options.disabled_passes = {"closures", "split", "borders"};
   s = SegmentWithLog(f, NoPairs(), options);
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_EQ(s->segmented.num_groups(), 3u);
@@ -181,7 +181,7 @@ TEST(SegmentTest, SplitGivesASharedValueToTheOtherSide) {
     w = e * z
     output w)");
   SegmentOptions greedy;
-  greedy.disabled_passes = {"split", "borders", "rebuild"};
+  greedy.disabled_passes = {"split", "borders"};
   EXPECT_EQ(Kernels(f, greedy), Kernels(f));
 }
 
@@ -251,7 +251,7 @@ TEST(SegmentTest, DisabledPassesAndBadOptions) {
   unknown.disabled_passes = {"horizontal"};
   EXPECT_EQ(Segment(f, RuleGuard(), unknown).status().message(),
             "there is no pass `horizontal`; the passes are privatize, vertical, siblings, "
-            "closures, split, borders, rebuild");
+            "closures, split, borders");
   SegmentOptions sizes;
   sizes.sizes = {{"M", 3}};
   EXPECT_EQ(Segment(f, RuleGuard(), sizes).status().message(),

@@ -255,7 +255,7 @@ class LoadedCuts(CliTest):
 
     def test_run_and_compile(self):
         path = self.path / 'cut.json'
-        self.good('segment', 'softmax', '--without', 'vertical,siblings,closures,split,borders,rebuild', '--format', 'json', '-o', path)
+        self.good('segment', 'softmax', '--without', 'vertical,siblings,closures,split,borders', '--format', 'json', '-o', path)
         kernels = json.loads(path.read_text())['kernels']
         self.assertGreater(kernels, 1)
         run = ['run', 'softmax', '--backend', 'simulator', '--check']
@@ -286,9 +286,9 @@ class LoadedCuts(CliTest):
         share = self.write(SHARE)
         left, right = self.path / 'left.json', self.path / 'right.txt'
         self.good('segment', share, '--format', 'json', '-o', left)
-        self.good('segment', share, '--without', 'vertical,siblings,closures,split,borders,rebuild', '-o', right)
+        self.good('segment', share, '--without', 'vertical,siblings,closures,split,borders', '-o', right)
         text = self.good('diff', share, left, right)
-        self.assertEqual(text, self.good('diff', share, '--without', 'vertical,siblings,closures,split,borders,rebuild'))
+        self.assertEqual(text, self.good('diff', share, '--without', 'vertical,siblings,closures,split,borders'))
         self.assertIn('split      g0 -> g0', text)
         result = json.loads(self.good('diff', share, left, right, '--format', 'json'))
         self.assertFalse(result['same'])
