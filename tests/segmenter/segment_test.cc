@@ -168,21 +168,45 @@ TEST(SegmentTest, ClosureMergesWhatNoPairCan) {
   EXPECT_EQ(s->segmented.num_groups(), 3u);
 }
 
-// The row norm takes e first, since that saves most. But then e is written for the column sum and
-// read by z, while the rows alone would read x as they are.
-TEST(SegmentTest, SplitGivesASharedValueToTheOtherSide) {
+// What joins first is the row sum and y, which saves as much as anything. Then y is written for the
+// rest; computed there, from x, which is read anyway, it is not.
+TEST(SegmentTest, SplitGivesAValueToTheOtherSide) {
   const Fusion f = Parse(R"(
     input x: f32[1024, 1024]
-    e = exp(x)
-    r = sum(e, axes=[1])
-    y = x * r[:, None]
+    r = sum(x, axes=[1])
+    y = x - r[:, None]
+    w = tanh(x)
     c = sum(y, axes=[0])
-    z = y - c[None, :]
-    w = e * z
-    output w)");
-  SegmentOptions greedy;
-  greedy.disabled_passes = {"split", "borders"};
-  EXPECT_EQ(Kernels(f, greedy), Kernels(f));
+    p = y * c[None, :]
+    q = w * (c[None, :] * y)
+    output p
+    output q)");
+  SegmentOptions options;
+  options.disabled_passes = {"split", "borders"};
+  EXPECT_EQ(Kernels(f, options), (Strings{"x -> y", "x y -> p q"}));
+  options.disabled_passes = {"borders"};
+  EXPECT_EQ(Kernels(f, options), (Strings{"x -> r", "x r -> p q"}));
+}
+
+// The sums of x and of w belong together with what reads both x and w, and q and t on the other
+// side: to get there several units move, and the first of them saves nothing.
+TEST(SegmentTest, BordersMoveSeveralUnits) {
+  const Fusion f = Parse(R"(
+    input x: f32[256, 1024]
+    r = sum(x, axes=[0])
+    w = tanh(x)
+    p = w * r[None, :]
+    s = sum(r, axes=[0])
+    q = r - s[None]
+    c = sum(w, axes=[0])
+    t = c * s[None]
+    output p
+    output q
+    output t)");
+  SegmentOptions options;
+  options.disabled_passes = {"borders"};
+  EXPECT_EQ(Kernels(f, options), (Strings{"x -> r s", "x r s -> p q t"}));
+  EXPECT_EQ(Kernels(f), (Strings{"x -> r p s c", "r s c -> q t"}));
 }
 
 TEST(SegmentTest, ViewsThatAreReturnedStayFree) {
