@@ -162,15 +162,21 @@ std::string ExplainMerges(const SegmentedFusion& segmented, const SegmentationLo
                         m.num_exprs > 1 ? absl::StrCat(" (+", m.num_exprs - 1, ")") : "");
   };
   for (const MergeTrial& trial : log.trials) {
-    absl::StrAppend(&out,
-                    trial.decision.ok ? absl::StrCat(style.good, "merged ", style.off)
-                                      : absl::StrCat(style.bad, "refused", style.off),
-                    " ", trial.pass, ": ",
-                    absl::StrJoin(trial.members, " + ",
-                                  [&](std::string* s, const MergeTrial::Member& m) {
-                                    absl::StrAppend(s, member(m));
-                                  }),
-                    style.dim, ", gain ", FormatBytes(trial.gain_bytes), style.off, "\n");
+    const std::string outcome = !trial.decision.ok ? absl::StrCat(style.bad, "refused", style.off)
+                                : trial.made.empty()
+                                    ? absl::StrCat(style.good, "merged ", style.off)
+                                    : absl::StrCat(style.good, "recut  ", style.off);
+    absl::StrAppend(
+        &out, outcome, " ", trial.pass, ": ",
+        absl::StrJoin(
+            trial.members, " + ",
+            [&](std::string* s, const MergeTrial::Member& m) { absl::StrAppend(s, member(m)); }),
+        trial.made.empty() ? "" : " -> ",
+        absl::StrJoin(trial.made, ", ",
+                      [&](std::string* s, const std::vector<ExprId>& exprs) {
+                        absl::StrAppend(s, member({exprs.front(), static_cast<int>(exprs.size())}));
+                      }),
+        style.dim, ", gain ", FormatBytes(trial.gain_bytes), style.off, "\n");
     if (!trial.decision.ok)
       absl::StrAppend(&out, "        ", DescribeRefusal(f, trial.decision), "\n");
   }

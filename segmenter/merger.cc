@@ -164,7 +164,7 @@ bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
     decision = Decision::Refuse(decision.scheduler, ReasonCode::kNoGain, {},
                                 "views cost nothing, and would be written by a kernel");
   }
-  Record(pass, members, gain, decision);
+  Record(TrialOf(pass, members, gain), decision);
   if (!decision.ok) {
     Remember(members, decision);
     return false;
@@ -173,23 +173,29 @@ bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
   return true;
 }
 
-void Merger::Record(const char* pass, absl::Span<const GroupId> members, int64_t gain_bytes,
-                    Decision decision, int num_made) {
+MergeTrial Merger::TrialOf(const char* pass, absl::Span<const GroupId> members,
+                           int64_t gain_bytes) const {
+  MergeTrial trial;
+  if (!options_.trace) return trial;
+  trial.pass = pass;
+  trial.gain_bytes = gain_bytes;
+  for (GroupId g : members) trial.members.push_back({s_.first_expr(g), s_.num_exprs(g)});
+  return trial;
+}
+
+void Merger::Record(MergeTrial trial, Decision decision) {
   ++log_.num_trials;
   if (decision.ok) ++log_.num_merges;
   if (!options_.trace) return;
-  MergeTrial trial;
-  trial.pass = pass;
-  for (GroupId g : members) trial.members.push_back({s_.first_expr(g), s_.num_exprs(g)});
-  trial.num_made = num_made;
-  trial.gain_bytes = gain_bytes;
   trial.decision = std::move(decision);
   log_.trials.push_back(std::move(trial));
 }
 
-void Merger::RecordMade(absl::Span<const GroupId> groups) {
-  if (!options_.trace) return;
-  for (GroupId g : groups) log_.trials.back().made.push_back(s_.exprs(g));
+void Merger::RecordCut(MergeTrial trial, absl::Span<const GroupId> made) {
+  if (options_.trace) {
+    for (GroupId g : made) trial.made.push_back(s_.exprs(g));
+  }
+  Record(std::move(trial), Decision::Accept(SchedulerKind::kNone));
 }
 
 GroupId Merger::Commit(absl::Span<const GroupId> members, const Placement& placement,

@@ -48,11 +48,10 @@ class Merger {
   // Merges groups that the guard is known to accept together and that no path leaves and returns
   // to.
   GroupId MergeKnown(absl::Span<const GroupId> members, SchedulerKind scheduler);
-  // Enters into the log what became of the members.
-  void Record(const char* pass, absl::Span<const GroupId> members, int64_t gain_bytes,
-              Decision decision, int num_made = 1);
-  // What the members of the last entry became, where not simply one group.
-  void RecordMade(absl::Span<const GroupId> groups);
+  // An entry for the log about groups as they are now, to be had before they change.
+  MergeTrial TrialOf(const char* pass, absl::Span<const GroupId> members, int64_t gain_bytes) const;
+  // Enters that the members have become these groups, with other borders.
+  void RecordCut(MergeTrial trial, absl::Span<const GroupId> made);
 
   // Pairs that were refused for a path that leaves and returns, since the last call.
   std::vector<std::pair<GroupId, GroupId>> TakeNotConvex() {
@@ -89,6 +88,7 @@ class Merger {
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
   Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,
                  Decision accepted);
+  void Record(MergeTrial trial, Decision decision);
   void Remember(absl::Span<const GroupId> members, const Decision& decision);
   void InheritRefusals(GroupId from, GroupId to);
   GroupId Commit(absl::Span<const GroupId> members, const Placement& placement,

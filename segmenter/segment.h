@@ -37,8 +37,8 @@ struct MergeTrial {
     int num_exprs = 0;  // and how many it had.
   };
   std::vector<Member> members;
-  int num_made = 1;  // How many groups the members were to become.
-  // Where they did not simply become one: the expressions at home in each that they became.
+  // Where borders changed rather than that the members became one group: the expressions at home in
+  // each new group. Ascending; never empty then.
   std::vector<std::vector<ExprId>> made;
   int64_t gain_bytes = 0;  // Traffic and launches saved.
   Decision decision;       // Merged if ok.

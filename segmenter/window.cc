@@ -82,17 +82,12 @@ void ApplyCut(const char* pass, Merger& merger, const Window& window, CutModel& 
   std::vector<GroupId> made;
   const Cut sorted = model.Sorted(cut);
   std::vector<GroupId> members;
-  int num_made = 0;
-  for (size_t b = 0; b < sorted.size(); ++b) {
-    num_made +=
-        std::find(model.groups().begin(), model.groups().end(), sorted[b]) == model.groups().end();
-  }
   for (size_t i = 0; i < window.groups.size(); ++i) {
     if (std::find(cut.begin(), cut.end(), model.groups()[i]) == cut.end()) {
       members.push_back(window.groups[i]);
     }
   }
-  merger.Record(pass, members, gain_bytes, Decision::Accept(SchedulerKind::kNone), num_made);
+  MergeTrial trial = merger.TrialOf(pass, members, gain_bytes);
   for (size_t i = 0; i < window.groups.size(); ++i) {
     std::vector<GroupPart> parts;
     std::vector<size_t> blocks;
@@ -128,7 +123,7 @@ void ApplyCut(const char* pass, Merger& merger, const Window& window, CutModel& 
     if (std::find(model.groups().begin(), model.groups().end(), sorted[b]) == model.groups().end())
       made.push_back(g);
   }
-  merger.RecordMade(made);
+  merger.RecordCut(std::move(trial), made);
 }
 
 }  // namespace

@@ -145,6 +145,21 @@ what keeps the groups apart
 )");
 }
 
+TEST(DumpTest, ExplainTellsWhatCuttingAnewMade) {
+  const Case c(R"(input x: f32[1024, 1024]
+    r = sum(x, axes=[1])
+    y = x - r[:, None]
+    w = tanh(x)
+    c = sum(y, axes=[0])
+    p = y * c[None, :]
+    q = w * (c[None, :] * y)
+    output p
+    output q)",
+               {}, /*trace=*/true);
+  EXPECT_TRUE(absl::StrContains(ExplainMerges(c.result->segmented, c.result->log, false),
+                                "recut   split: r (+2) + w (+6) -> r, t0 (+8), gain 8.0 MiB\n"));
+}
+
 TEST(DumpTest, GraphsWithoutKernels) {
   const Case c("input x: f32[8]\n output x");
   EXPECT_EQ(*DumpText(c.result->segmented, c.options),
