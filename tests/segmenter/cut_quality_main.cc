@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/match.h"
 #include "ir/text/printer.h"
 #include "scheduler/scheduler.h"
 #include "tests/segmenter/random_fusion.h"
@@ -30,7 +29,6 @@ struct Options {
   std::vector<std::string> without;
   int restarts = 30, steps = 20000;
   double shown = 1e9;
-  bool verify = false;
 };
 
 std::string Describe(const Cut& cut) {
@@ -43,37 +41,6 @@ std::string Describe(const Cut& cut) {
     text += "} ";
   }
   return text;
-}
-
-// Segments random graphs of all classes with every invariant checked from scratch after each
-// change, by a guard that keeps the rule and by one that also refuses at random.
-int Verify(const Options& options) {
-  int64_t changes = 0;
-  for (int i = 0; i < options.count; ++i) {
-    const uint32_t seed = options.seed + static_cast<uint32_t>(i);
-    const int exprs = 3 + static_cast<int>(seed % 38);
-    const absl::StatusOr<Fusion> fusion =
-        i % 4 == 3 ? ReductionGraph(seed, exprs).Make() : RandomFusion(seed, exprs).Make();
-    SegmentOptions segment;
-    segment.verify_each_merge = true;
-    const MoodyGuard moody(seed);
-    const RuleGuard rule;
-    const bool refuses = i % 8 >= 6;
-    const absl::StatusOr<Segmentation> s =
-        fusion.ok() ? SegmentWithLog(*fusion,
-                                     refuses ? static_cast<const SchedulabilityGuard&>(moody)
-                                             : static_cast<const SchedulabilityGuard&>(rule),
-                                     segment)
-                    : fusion.status();
-    if (!s.ok() && !(refuses && absl::StrContains(s.status().message(), "no scheduler accepts"))) {
-      std::printf("seed %u: %s\n", seed, s.status().ToString().c_str());
-      return 1;
-    }
-    if (s.ok()) changes += s->log.num_merges;
-  }
-  std::printf("%d graphs, every invariant after each of %lld changes\n", options.count,
-              static_cast<long long>(changes));
-  return 0;
 }
 
 int Run(const Options& options) {
@@ -164,8 +131,6 @@ int main(int argc, char** argv) {
   app.add_option("--restarts", options.restarts, "Of the long search")->capture_default_str();
   app.add_option("--steps", options.steps, "Of each restart")->capture_default_str();
   app.add_option("--shown", options.shown, "Print graphs with a larger gap, 0.05 for 5%");
-  app.add_flag("--verify", options.verify,
-               "Instead, check every invariant from scratch after each merge and split");
   CLI11_PARSE(app, argc, argv);
-  return options.verify ? Verify(options) : Run(options);
+  return Run(options);
 }

@@ -1,6 +1,7 @@
 // Random graphs over all classes of operations, small enough to segment thousands of them.
 #pragma once
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <utility>
@@ -14,8 +15,10 @@ namespace seam {
 class RandomFusion {
  public:
   enum class Sizes { kAny, kLarge };  // kLarge: no scalars among the inputs, extents that weigh.
-  RandomFusion(uint32_t seed, int num_ops, Sizes sizes = Sizes::kAny)
-      : rng_(seed), b_("random"), num_ops_(num_ops), sizes_(sizes) {}
+  // kChain: most expressions read the value before. kParts: several graphs side by side.
+  enum class Shape { kAny, kChain, kParts };
+  RandomFusion(uint32_t seed, int num_ops, Sizes sizes = Sizes::kAny, Shape shape = Shape::kAny)
+      : rng_(seed), b_("random"), num_ops_(num_ops), sizes_(sizes), shape_(shape) {}
 
   absl::StatusOr<Fusion> Make() {
     extents_ = {b_.Symbol("M", 1, 4096),
@@ -24,31 +27,48 @@ class RandomFusion {
                 SymInt(6),
                 SymInt(1),
                 SymInt(24)};
-    int inputs = 1 + Below(4), least_rank = 0;
+    int inputs = 1 + Below(4);
     if (sizes_ == Sizes::kLarge) {
       extents_ = {SymInt(1024), SymInt(2048), SymInt(512), SymInt(96), SymInt(1024), SymInt(24)};
       inputs = 1 + Below(2);
-      least_rank = 2;
     }
-    for (int i = 0; i < inputs; ++i) {
-      SymVector sizes;
-      for (int rank = least_rank + Below(4 - least_rank); rank > 0; --rank)
-        sizes.push_back(extents_[Below(6)]);
-      vals_.push_back(b_.Input(absl::StrCat("x", i), DType::F32, sizes));
+    AddInputs(inputs);
+    for (int i = 0; i < num_ops_; ++i) {
+      if (shape_ == Shape::kParts && i > 0 && Below(6) == 0) {
+        part_ = vals_.size();
+        AddInputs(1);
+      }
+      AddOp();
     }
-    for (int i = 0; i < num_ops_; ++i) AddOp();
     // Some results are returned, most often those that nobody reads; at least one.
     for (size_t i = inputs; i < vals_.size(); ++i) {
-      if (Below(i + 3 > vals_.size() ? 2 : 8) == 0 || i + 1 == vals_.size()) b_.Output(vals_[i]);
+      if (IsInput(i)) continue;
+      if (Below(i + 3 > vals_.size() ? 2 : 8) == 0 || i + 1 == vals_.size() || IsInput(i + 1)) {
+        b_.Output(vals_[i]);
+      }
     }
     return b_.Finish();
   }
 
  private:
   uint32_t Below(uint32_t n) { return rng_() % n; }
-  ValId Pick() {  // Recent values more often, so that graphs are deep.
-    const size_t n = vals_.size();
-    return vals_[Below(2) == 0 ? n - 1 - Below(std::min<uint32_t>(n, 4)) : Below(n)];
+  void AddInputs(int count) {
+    const int least_rank = sizes_ == Sizes::kLarge ? 2 : 0;
+    for (; count > 0; --count) {
+      SymVector sizes;
+      for (int rank = least_rank + Below(4 - least_rank); rank > 0; --rank)
+        sizes.push_back(extents_[Below(6)]);
+      inputs_.push_back(vals_.size());
+      vals_.push_back(b_.Input(absl::StrCat("x", inputs_.size() - 1), DType::F32, sizes));
+    }
+  }
+  bool IsInput(size_t i) const {
+    return std::find(inputs_.begin(), inputs_.end(), i) != inputs_.end();
+  }
+  ValId Pick() {  // Recent values of the part more often, so that graphs are deep.
+    const size_t n = vals_.size() - part_;
+    if (shape_ == Shape::kChain && Below(8) != 0) return vals_.back();
+    return vals_[part_ + (Below(2) == 0 ? n - 1 - Below(std::min<uint32_t>(n, 4)) : Below(n))];
   }
   AxisVector SomeAxes(int rank) {
     AxisVector axes;
@@ -175,6 +195,9 @@ class RandomFusion {
   FusionBuilder b_;
   int num_ops_;
   Sizes sizes_;
+  Shape shape_;
+  size_t part_ = 0;             // In vals_: where the part begins whose values are read.
+  std::vector<size_t> inputs_;  // In vals_.
   std::vector<SymInt> extents_;
   std::vector<ValId> vals_;
 };
