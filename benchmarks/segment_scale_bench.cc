@@ -1,6 +1,6 @@
 // Times segmentation, by the real schedulers, against the size of the graph.
 //
-//   segment_scale_bench [--family NAME] [--max EXPRESSIONS] [--json FILE]
+//   segment_scale_bench [--family NAME] [--min EXPRESSIONS] [--max EXPRESSIONS] [--json FILE]
 //
 // Each size of each family (chain, wide, transformer, random, star; all unless one is named; sizes
 // up to 1000000 unless told) runs in a process of its own, so that peaks of memory are its own. A
@@ -242,15 +242,17 @@ double Exponent(const std::vector<Result>& results) {
 
 int Main(int argc, char** argv) {
   std::string only, json;
-  int max_exprs = 1000000;
+  int min_exprs = 0, max_exprs = 1000000;
   for (int i = 1; i < argc; i += 2) {
     const std::string option = argv[i];
     if (i + 1 < argc && option == "--family") {
       only = argv[i + 1];
     } else if (i + 1 < argc && option == "--json") {
       json = argv[i + 1];
-    } else if (i + 1 >= argc || option != "--max" || !absl::SimpleAtoi(argv[i + 1], &max_exprs)) {
-      std::cerr << "usage: segment_scale_bench [--family NAME] [--max EXPRESSIONS] [--json FILE]\n";
+    } else if (i + 1 >= argc || (option != "--max" && option != "--min") ||
+               !absl::SimpleAtoi(argv[i + 1], option == "--max" ? &max_exprs : &min_exprs)) {
+      std::cerr << "usage: segment_scale_bench [--family NAME] [--min EXPRESSIONS] "
+                   "[--max EXPRESSIONS] [--json FILE]\n";
       return 2;
     }
   }
@@ -261,6 +263,7 @@ int Main(int argc, char** argv) {
     if (!only.empty() && only != family.name) continue;
     std::vector<Result> results;
     for (const int size : {1000, 3000, 10000, 30000, 100000, 300000, 1000000}) {
+      if (size < min_exprs) continue;
       if (size > max_exprs) break;
       Result& r = results.emplace_back();
       if (!MeasureApart(family, size, &r)) return 1;

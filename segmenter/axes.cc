@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/container/flat_hash_set.h"
 #include "segmenter/atoms.h"
 
 namespace seam {
@@ -131,6 +130,7 @@ class AxisMapBuilder {
     UniteComputed();
     UniteSharedSources();
     Number();
+    NumberSets();
     return std::move(map_);
   }
 
@@ -295,11 +295,14 @@ class AxisMapBuilder {
     return nodes;
   }
 
-  // The atoms of every expression's space, kept per class of atoms as a list of expressions;
-  // expressions whose space is one atom or none can have no conflict and stay out.
+  // The atoms of every expression's space, in one list per class of atoms; expressions whose space
+  // is one atom or none can have no conflict and stay out.
   void CollectSpaces() {
     members_.assign(parent_.size(), Members{});
-    for (ExprId e : order_.exprs) {
+    space_begin_.reserve(order_.exprs.size() + 1);
+    for (uint32_t n = 0; n < order_.exprs.size(); ++n) {
+      const ExprId e = order_.exprs[n];
+      space_begin_.push_back(static_cast<uint32_t>(entries_.size()));
       auto space = Nodes(ResultPosition(e), f_.rank(f_.result(e)));
       if (IsReduction(f_.info(e).op_class)) {
         const DimMap map = OperandMap(f_, e, 0);
@@ -312,17 +315,15 @@ class AxisMapBuilder {
       if (space.size() < 2) continue;
       for (Node node : space) {
         const uint32_t entry = static_cast<uint32_t>(entries_.size());
-        entries_.push_back(Entry{e.index(), members_[node].head});
+        entries_.push_back(Entry{n, node, members_[node].head});
         Members& m = members_[node];
         if (m.head == kNone) m.tail = entry;
         m.head = entry;
         ++m.count;
-        in_space_.insert(Key(node, e.index()));
       }
     }
+    space_begin_.push_back(static_cast<uint32_t>(entries_.size()));
   }
-
-  static uint64_t Key(Node node, uint32_t expr) { return uint64_t{node} << 32 | expr; }
 
   // Makes two atoms one axis, unless some expression's space holds both.
   bool Unite(Node a, Node b) {
@@ -331,11 +332,10 @@ class AxisMapBuilder {
     if (a == b) return true;
     if (members_[a].count < members_[b].count) std::swap(a, b);
     for (uint32_t i = members_[b].head; i != kNone; i = entries_[i].next) {
-      if (in_space_.contains(Key(a, entries_[i].expr))) return false;
-    }
-    for (uint32_t i = members_[b].head; i != kNone; i = entries_[i].next) {
-      in_space_.erase(Key(b, entries_[i].expr));
-      in_space_.insert(Key(a, entries_[i].expr));
+      const uint32_t expr = entries_[i].expr;
+      for (uint32_t k = space_begin_[expr]; k < space_begin_[expr + 1]; ++k) {
+        if (Find(entries_[k].node) == a) return false;
+      }
     }
     if (members_[b].head != kNone) {
       entries_[members_[b].tail].next = members_[a].head;
@@ -415,17 +415,67 @@ class AxisMapBuilder {
       }
       map_.flat_[n] = axis;
     }
+    map_.exchanges_.resize(f_.num_exprs());
     for (const auto& [operand, node] : exchanges_) {
       map_.exchanged_[operand].push_back(map_.flat_[node]);
+      const auto next =
+          std::upper_bound(map_.operand_begin_.begin(), map_.operand_begin_.end(), operand);
+      map_.exchanges_[next - map_.operand_begin_.begin() - 1] = true;
     }
     for (auto& [operand, set] : map_.exchanged_) SortUnique(set);
+  }
+
+  // --- Sets of axes ---
+
+  uint32_t NumberOf(const AxisSet& set) {
+    // An expression's is most often that of the one before.
+    if (map_.sets_[last_set_] == set) return last_set_;
+    const auto [it, is_new] = set_numbers_.try_emplace(set, map_.sets_.size());
+    if (is_new) map_.sets_.push_back(set);
+    return last_set_ = it->second;
+  }
+
+  void AddAxes(uint32_t position, AxisSet& set) const {
+    const auto atoms = map_.At(position);
+    set.insert(set.end(), atoms.begin(), atoms.end());
+  }
+
+  void NumberSets() {
+    map_.sets_.emplace_back();
+    set_numbers_.emplace(AxisSet(), 0);
+    map_.axes_number_.assign(f_.num_vals(), 0);
+    map_.space_number_.assign(f_.num_exprs(), 0);
+    const auto axes_of = [&](ValId v) {
+      AxisSet set;
+      for (int d = 0; d < f_.rank(v); ++d) AddAxes(map_.val_position_[v.index()] + d, set);
+      SortUnique(set);
+      return set;
+    };
+    for (size_t i = 0; i < f_.inputs().size(); ++i) {
+      const ValId v = order_.vals[i];
+      map_.axes_number_[v.index()] = NumberOf(axes_of(v));
+    }
+    for (ExprId e : order_.exprs) {
+      AxisSet set = axes_of(f_.result(e));
+      const uint32_t axes = NumberOf(set);
+      for (int r = 0; r < f_.num_results(e); ++r) map_.axes_number_[f_.result(e, r).index()] = axes;
+      uint32_t space = axes;
+      if (IsReduction(f_.info(e).op_class)) {
+        for (int32_t d : f_.attributes(e).axes) AddAxes(OperandPosition(e, 0) + d, set);
+        SortUnique(set);
+        space = NumberOf(set);
+      }
+      map_.space_number_[e.index()] = space;
+    }
   }
 
   struct Members {  // Of a class: the expressions in whose spaces it is.
     uint32_t head = kNone, tail = kNone, count = 0;
   };
-  struct Entry {
-    uint32_t expr, next;
+  struct Entry {    // An atom of an expression's space; those of one expression are consecutive.
+    uint32_t expr;  // Its place in the order.
+    Node node;
+    uint32_t next;  // Of the class.
   };
 
   const Fusion& f_;
@@ -438,8 +488,10 @@ class AxisMapBuilder {
   std::vector<Node> parent_;
   std::vector<Members> members_;
   std::vector<Entry> entries_;
-  absl::flat_hash_set<uint64_t> in_space_;  // (class, expression) pairs of the lists.
+  std::vector<uint32_t> space_begin_;  // Per place of the order: where in entries_.
   std::vector<std::pair<uint32_t, Node>> exchanges_;
+  absl::flat_hash_map<AxisSet, uint32_t> set_numbers_;  // In map_.sets_.
+  uint32_t last_set_ = 0;
 };
 
 AxisMap AxisMap::Build(const Fusion& fusion) { return Build(fusion, CanonicalOrderOf(fusion)); }
@@ -451,10 +503,15 @@ AxisMap AxisMap::Build(const Fusion& fusion, const CanonicalOrder& order) {
 AxisMap AxisMap::For(const Fusion& renumbered, const CanonicalOrder& order) const {
   AxisMap map = *this;
   map.fusion_ = &renumbered;
-  for (size_t v = 0; v < order.vals.size(); ++v)
+  for (size_t v = 0; v < order.vals.size(); ++v) {
     map.val_position_[v] = val_position_[order.vals[v].index()];
-  for (size_t e = 0; e < order.exprs.size(); ++e)
+    map.axes_number_[v] = axes_number_[order.vals[v].index()];
+  }
+  for (size_t e = 0; e < order.exprs.size(); ++e) {
     map.operand_begin_[e] = operand_begin_[order.exprs[e].index()];
+    map.exchanges_[e] = exchanges_[order.exprs[e].index()];
+    map.space_number_[e] = space_number_[order.exprs[e].index()];
+  }
   return map;
 }
 
@@ -470,35 +527,14 @@ absl::Span<const AxisId> AxisMap::atoms(ValId v, int dim) const {
   return At(val_position_[v.index()] + static_cast<uint32_t>(dim));
 }
 
-AxisSet AxisMap::axes(ValId v) const {
-  AxisSet set;
-  for (int d = 0; d < fusion_->rank(v); ++d) {
-    const auto dim = atoms(v, d);
-    set.insert(set.end(), dim.begin(), dim.end());
-  }
-  SortUnique(set);
-  return set;
-}
-
 absl::Span<const AxisId> AxisMap::operand_atoms(ExprId e, int i, int dim) const {
   return At(operand_position_[operand_begin_[e.index()] + i] + static_cast<uint32_t>(dim));
 }
 
-AxisSet AxisMap::space(ExprId e) const {
-  AxisSet set = axes(fusion_->result(e));
-  if (IsReduction(fusion_->info(e).op_class)) {
-    for (int32_t d : fusion_->attributes(e).axes) {
-      const auto dim = operand_atoms(e, 0, d);
-      set.insert(set.end(), dim.begin(), dim.end());
-    }
-    SortUnique(set);
-  }
-  return set;
-}
-
-AxisSet AxisMap::exchanged(ExprId e, int i) const {
+const AxisSet& AxisMap::exchanged(ExprId e, int i) const {
+  if (!exchanges_[e.index()]) return sets_.front();
   const auto it = exchanged_.find(operand_begin_[e.index()] + static_cast<uint32_t>(i));
-  return it == exchanged_.end() ? AxisSet() : it->second;
+  return it == exchanged_.end() ? sets_.front() : it->second;
 }
 
 }  // namespace seam

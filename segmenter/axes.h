@@ -54,20 +54,25 @@ class AxisMap {
   // atoms are there but their ids are those of its first reader (an input nobody reads has fresh
   // ones).
   absl::Span<const AxisId> atoms(ValId v, int dim) const;
-  AxisSet axes(ValId v) const;
+  const AxisSet& axes(ValId v) const { return sets_[axes_number(v)]; }
 
   // The axes of dimension `dim` of operand `i` of `e` as the expression reads it: what atoms() says
   // of the value for a computed one, the reader's own for an input.
   absl::Span<const AxisId> operand_atoms(ExprId e, int i, int dim) const;
 
   // The iteration space of `e`: the axes of its results and of what it reduces over.
-  AxisSet space(ExprId e) const;
+  const AxisSet& space(ExprId e) const { return sets_[space_number(e)]; }
   // For a reduction or Welford: the axes that it keeps, those of its results.
-  AxisSet kept(ExprId e) const { return axes_of_first_result(e); }
+  const AxisSet& kept(ExprId e) const { return axes(fusion_->result(e)); }
 
   // Axes of operand `i` (in the operand's own ids) that `e` reads under another map; empty for no
   // exchange.
-  AxisSet exchanged(ExprId e, int i) const;
+  const AxisSet& exchanged(ExprId e, int i) const;
+
+  // The sets that axes() and space() return, each once: a large graph has few. The first is empty.
+  const std::vector<AxisSet>& sets() const { return sets_; }
+  uint32_t axes_number(ValId v) const { return axes_number_[v.index()]; }
+  uint32_t space_number(ExprId e) const { return space_number_[e.index()]; }
 
   // Whether reading `v` is reading memory whatever the groups are: a fusion input, or the result of
   // a library call, a segment_set or another operation that shares no kernel.
@@ -80,7 +85,6 @@ class AxisMap {
     return absl::MakeConstSpan(flat_).subspan(
         position_begin_[position], position_begin_[position + 1] - position_begin_[position]);
   }
-  AxisSet axes_of_first_result(ExprId e) const { return axes(fusion_->result(e)); }
 
   const Fusion* fusion_ = nullptr;
   std::vector<SymInt> extents_;             // Per axis.
@@ -90,6 +94,9 @@ class AxisMap {
   std::vector<uint32_t> operand_begin_;     // Per expression: where in operand_position_ its are.
   std::vector<uint32_t> operand_position_;  // Per operand: the position of its dimension 0.
   absl::flat_hash_map<uint32_t, AxisSet> exchanged_;  // By index in operand_position_.
+  std::vector<bool> exchanges_;                       // Per expression: whether it has any there.
+  std::vector<AxisSet> sets_;
+  std::vector<uint32_t> axes_number_, space_number_;  // Per value and per expression.
 };
 
 }  // namespace seam

@@ -10,8 +10,8 @@ uint64_t PairKey(uint32_t a, uint32_t b) { return uint64_t{std::min(a, b)} << 32
 
 }  // namespace
 
-AxisSetTable::AxisSetTable() {
-  Intern({});
+AxisSetTable::AxisSetTable(const std::vector<AxisSet>& sets) {
+  for (const AxisSet& set : sets) Intern(set);
   InternFamily({});
 }
 
@@ -39,7 +39,12 @@ AxisSetTable::FamilyId AxisSetTable::InternFamily(std::vector<SetId> members) {
   return it->second;
 }
 
-AxisSetTable::FamilyId AxisSetTable::Family(SetId s) { return InternFamily({s}); }
+AxisSetTable::FamilyId AxisSetTable::Family(SetId s) {
+  if (s >= family_of_.size()) family_of_.resize(sets_.size(), kNoSets);
+  FamilyId& family = family_of_[s];
+  if (family == kNoSets) family = InternFamily({s});
+  return family;
+}
 
 AxisSetTable::FamilyId AxisSetTable::Union(FamilyId a, FamilyId b, Keep keep) {
   if (a == b || b == kNoSets) return a;

@@ -22,7 +22,8 @@ class AxisSetTable {
   static constexpr SetId kNoAxes = 0;
   enum class Keep : uint8_t { kMinimal, kMaximal, kAll };
 
-  AxisSetTable();
+  // Begins with these sets, under their indices. They are distinct, and the first is empty.
+  explicit AxisSetTable(const std::vector<AxisSet>& sets);
 
   SetId Intern(const AxisSet& set);
   const AxisSet& set(SetId s) const { return sets_[s]; }
@@ -39,6 +40,7 @@ class AxisSetTable {
 
   std::vector<AxisSet> sets_;
   std::vector<std::vector<SetId>> families_;
+  std::vector<FamilyId> family_of_;  // Per set: the family of it alone, once asked for.
   absl::flat_hash_map<AxisSet, SetId> set_ids_;
   absl::flat_hash_map<std::vector<SetId>, FamilyId> family_ids_;
   absl::flat_hash_map<uint64_t, SetId> set_unions_;

@@ -31,20 +31,9 @@ std::vector<ExprId> JoinReductions(const std::vector<ExprId>& a, const std::vect
 
 // --- Construction ---
 
-void SegmentedFusion::InitSetsOfExprs() {
-  const uint32_t num_exprs = fusion_->num_exprs();
-  space_.resize(num_exprs);
-  kept_.assign(num_exprs, kNone);
-  for (uint32_t i = 0; i < num_exprs; ++i) {
-    const ExprId e(i);
-    const OpClass c = fusion_->info(e).op_class;
-    space_[i] = sets_.Intern(axes_->space(e));
-    if (c == OpClass::Reduction || c == OpClass::Welford) kept_[i] = sets_.Intern(axes_->kept(e));
-  }
-}
-
-// Of the groups that the instances are all of.
-void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances) {
+// Of the groups that the instances are all of. `sources` are those of their operands.
+void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances,
+                                    absl::Span<const Source> sources) {
   const auto connect_all = [&](Group& group, uint32_t first, const UseList& uses) {
     for (uint32_t u = uses.head; u != kNone; u = uses_[u].next) {
       Connect(group, first, uses_[u].instance);
@@ -57,17 +46,18 @@ void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances) {
     Group one;
     one.num_exprs = 0;  // AddHome and AddCopy have counted it.
     one.components = node ? 1 : 0;
-    one.spaces = sets_.Family(space_[e.index()]);
+    one.spaces = sets_.Family(space(e));
     one.views_only = c == OpClass::View || c == OpClass::Broadcast;
     one.library = c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication;
     one.barrier = c == OpClass::Barrier;
-    if (kept_[e.index()] != kNone) {
-      one.kept = sets_.Family(kept_[e.index()]);
+    if (reduces(e)) {
+      one.kept = sets_.Family(kept(e));
       one.num_reductions = 1;
       one.reductions = {e};
     }
     JoinRecords(groups_[instances_[i].group.index()], one);
   }
+  size_t next = 0;
   for (uint32_t i : instances) {
     const Instance& instance = instances_[i];
     Group& group = groups_[instance.group.index()];
@@ -79,29 +69,32 @@ void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances) {
       if (!facts_.weightless[v.index()]) connect_all(group, i, uses);
     }
     for (ValId v : fusion_->operands(instance.expr)) {
-      const EdgeId e = data_edge(instance.group, v);
-      if (!e.valid() || facts_.weightless[v.index()]) continue;
-      const UseList& uses = edge_states_[e.index()].uses;
+      const Source source = sources[next++];
+      if (source.slot != kNone || facts_.weightless[v.index()]) continue;
+      const UseList& uses = edge_states_[source.edge].uses;
       if (uses_[uses.head].instance == i) connect_all(group, i, uses);
     }
   }
   for (uint32_t i : instances) {
-    if (kept_[instances_[i].expr.index()] == kNone) continue;
-    const FamilyId kept = sets_.Family(kept_[instances_[i].expr.index()]);
-    for (int r = 0; r < fusion_->num_results(instances_[i].expr); ++r) {
-      AddUpstream(groups_[instances_[i].group.index()], instances_[i].first_slot + r, kept);
+    const ExprId e = instances_[i].expr;
+    if (!reduces(e)) continue;
+    for (int r = 0; r < fusion_->num_results(e); ++r) {
+      AddUpstream(groups_[instances_[i].group.index()], instances_[i].first_slot + r,
+                  sets_.Family(kept(e)));
     }
   }
-  // Users before operands, so that what is pushed up is mostly complete.
+  // Users before operands: what is downstream of a result is complete when it is passed up.
   for (size_t n = instances.size(); n-- > 0;) {
     const Instance& instance = instances_[instances[n]];
-    uint32_t u = instance.first_use;
-    for (ValId v : fusion_->operands(instance.expr)) {
-      Downstream down = DownstreamOfUse(uses_[u++]);
-      for (int r = 0; r < fusion_->num_results(instance.expr); ++r) {
-        down = Join(down, slots_[instance.first_slot + r].downstream);
-      }
-      AddDownstream(instance.group, SourceOf(instance.group, v), down);
+    Downstream below;
+    for (int r = 0; r < fusion_->num_results(instance.expr); ++r) {
+      below = Join(below, slots_[instance.first_slot + r].downstream);
+    }
+    const uint32_t num_operands = static_cast<uint32_t>(fusion_->operands(instance.expr).size());
+    next -= num_operands;
+    for (uint32_t i = 0; i < num_operands; ++i) {
+      Downstream& known = DownstreamOf(sources[next + i]);
+      known = Join(known, Join(below, DownstreamOfUse(uses_[instance.first_use + i])));
     }
   }
 }
@@ -137,7 +130,7 @@ void SegmentedFusion::PassUpstream(Group& group, const UseList& uses, FamilyId u
     const ExprId e = instance.expr;
     const std::vector<SetId> members = sets_.members(upstream);
     for (SetId k : members) {
-      if (kept_[e.index()] != kNone || !sets_.IsSubset(space_[e.index()], k)) AddHeld(group, k);
+      if (reduces(e) || !sets_.IsSubset(space(e), k)) AddHeld(group, k);
     }
     if (use.exchange != kNone) AddHeld(group, use.exchange);
     for (int r = 0; r < fusion_->num_results(e); ++r)
@@ -152,9 +145,8 @@ SegmentedFusion::Downstream SegmentedFusion::Join(const Downstream& a, const Dow
 
 SegmentedFusion::Downstream SegmentedFusion::DownstreamOfUse(const Use& use) {
   const ExprId e = instances_[use.instance].expr;
-  return {space_[e.index()],
-          use.exchange == kNone ? AxisSetTable::kNoSets : sets_.Family(use.exchange),
-          kept_[e.index()] != kNone};
+  return {space(e), use.exchange == kNone ? AxisSetTable::kNoSets : sets_.Family(use.exchange),
+          reduces(e)};
 }
 
 void SegmentedFusion::AddDownstream(GroupId g, Source at, const Downstream& more) {
@@ -162,8 +154,7 @@ void SegmentedFusion::AddDownstream(GroupId g, Source at, const Downstream& more
   while (!work.empty()) {
     const auto [source, added] = work.back();
     work.pop_back();
-    Downstream& known = source.slot != kNone ? slots_[source.slot].downstream
-                                             : edge_states_[source.edge].downstream;
+    Downstream& known = DownstreamOf(source);
     const Downstream all = Join(known, added);
     if (all == known) continue;
     known = all;
@@ -267,7 +258,7 @@ void SegmentedFusion::SettleDropped(GroupId g, MergeWork& work) {
     }
     if (!facts_.weightless[fusion_->result(e).index()]) Connect(group, copy, instead);
     --group.num_exprs;
-    if (kept_[e.index()] != kNone) --group.num_reductions;
+    if (reduces(e)) --group.num_reductions;
     // Its own reads are no more; their places in the lists are skipped.
     for (int i = 0; i < static_cast<int>(fusion_->operands(e).size()); ++i) {
       const ValId v = fusion_->operands(e)[i];

@@ -37,8 +37,8 @@ struct SegmentedFusion::Border {
 SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> members,
                                                   GroupId largest) {
   ++search_;
-  for (GroupId g : members) mark_[g.index()] = search_;
-  const auto is_member = [&](GroupId g) { return g.valid() && mark_[g.index()] == search_; };
+  for (GroupId g : members) places_[g.index()].mark = search_;
+  const auto is_member = [&](GroupId g) { return g.valid() && places_[g.index()].mark == search_; };
   Border border;
   for (GroupId g : members) {
     if (g == largest) continue;
@@ -64,7 +64,7 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
         border.crossing.push_back({e, g, edge(e).val.index()});
       }
     }
-    for (InstanceId i : IdRange<InstanceId>(&instance_links_, groups_[g.index()].copies)) {
+    for (InstanceId i : InstancesOf(groups_[g.index()].copies)) {
       const Instance& copy = instances_[i.index()];
       for (int r = 0; r < fusion_->num_results(copy.expr); ++r) {
         const EdgeId e = data_edge(largest, fusion_->result(copy.expr, r));
@@ -222,6 +222,17 @@ int64_t SegmentedFusion::SavedBytes(absl::Span<const GroupId> members,
                                     absl::Span<const int64_t> val_bytes) {
   const GroupId largest = LargestBorder(members);
   return SavingOf(BorderOf(members, largest), largest, val_bytes).bytes;
+}
+
+GroupSummary SegmentedFusion::Outline(absl::Span<const GroupId> members) const {
+  GroupSummary s;
+  for (GroupId g : members) {
+    const Group& group = groups_[g.index()];
+    s.num_exprs += static_cast<int>(group.homes.size);
+    s.library |= group.library;
+    s.barrier |= group.barrier;
+  }
+  return s;
 }
 
 MergeEstimate SegmentedFusion::Estimate(absl::Span<const GroupId> members,

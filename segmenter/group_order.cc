@@ -15,33 +15,45 @@
 namespace seam {
 
 absl::Status SegmentedFusion::SortGroups() {
-  std::vector<uint32_t> missing(groups_.size(), 0);
-  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ready;
-  for (uint32_t g = 0; g < groups_.size(); ++g) {
-    for (EdgeId e : in_edges(GroupId(g))) missing[g] += edge(e).from.valid() ? 1 : 0;
-    if (missing[g] == 0) ready.push(g);
+  std::vector<uint32_t> order;  // Of the lowest numbers that could come next.
+  order.reserve(groups_.size());
+  const auto leads_up = [](const EdgeRecord& e) { return !e.from.valid() || e.from < e.to; };
+  if (std::all_of(edges_.begin(), edges_.end(), leads_up)) {
+    for (uint32_t g = 0; g < groups_.size(); ++g) order.push_back(g);
+  } else {
+    std::vector<uint32_t> missing(groups_.size(), 0);
+    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>> ready;
+    for (uint32_t g = 0; g < groups_.size(); ++g) {
+      for (EdgeId e : in_edges(GroupId(g))) missing[g] += edge(e).from.valid() ? 1 : 0;
+      if (missing[g] == 0) ready.push(g);
+    }
+    while (!ready.empty()) {
+      const uint32_t g = ready.top();
+      ready.pop();
+      order.push_back(g);
+      for (EdgeId e : out_edges(GroupId(g))) {
+        if (--missing[edge(e).to.index()] == 0) ready.push(edge(e).to.index());
+      }
+    }
+    if (order.size() < groups_.size()) {
+      const auto stuck =
+          std::find_if(missing.begin(), missing.end(), [](uint32_t n) { return n > 0; });
+      return absl::InvalidArgumentError(
+          absl::StrCat("groups depend on each other in a cycle, group ", stuck - missing.begin(),
+                       " among them or after it"));
+    }
   }
   const uint64_t step = (uint64_t{1} << 63) / (groups_.size() + 1);
   uint64_t next_label = step;
-  uint32_t last = kNone, sorted = 0;
-  while (!ready.empty()) {
-    const uint32_t g = ready.top();
-    ready.pop();
-    groups_[g].label = next_label;
+  uint32_t last = kNone;
+  for (uint32_t g : order) {
+    places_[g].label = next_label;
     next_label += step;
     groups_[g].before = last;
     (last == kNone ? first_group_ : groups_[last].after) = g;
     last = g;
-    ++sorted;
-    for (EdgeId e : out_edges(GroupId(g))) {
-      if (--missing[edge(e).to.index()] == 0) ready.push(edge(e).to.index());
-    }
   }
-  if (sorted == groups_.size()) return absl::OkStatus();
-  const auto stuck = std::find_if(missing.begin(), missing.end(), [](uint32_t n) { return n > 0; });
-  return absl::InvalidArgumentError(absl::StrCat("groups depend on each other in a cycle, group ",
-                                                 stuck - missing.begin(),
-                                                 " among them or after it"));
+  return absl::OkStatus();
 }
 
 void SegmentedFusion::Unlink(GroupId g) {
@@ -71,8 +83,8 @@ void SegmentedFusion::PlaceBefore(GroupId where, GroupId g) {
 void SegmentedFusion::SetLabelBetween(GroupId g) {
   constexpr uint64_t kEnd = uint64_t{1} << 63;
   Group& group = groups_[g.index()];
-  const auto low = [&] { return group.before == kNone ? 0 : groups_[group.before].label; };
-  const auto high = [&] { return group.after == kNone ? kEnd : groups_[group.after].label; };
+  const auto low = [&] { return group.before == kNone ? 0 : places_[group.before].label; };
+  const auto high = [&] { return group.after == kNone ? kEnd : places_[group.after].label; };
   if (high() - low() < 2) {
     // The smallest aligned range of labels around that is sparse enough is spread out evenly.
     const uint64_t centre = low();
@@ -81,7 +93,7 @@ void SegmentedFusion::SetLabelBetween(GroupId g) {
       capacity *= 2 / 1.4;
       const uint64_t begin = centre >> bits << bits, end = begin + (uint64_t{1} << bits);
       const auto inside = [&](uint32_t i) {
-        return i != kNone && groups_[i].label >= begin && groups_[i].label < end;
+        return i != kNone && places_[i].label >= begin && places_[i].label < end;
       };
       uint32_t first = g.index(), last = g.index();
       uint64_t count = 1;
@@ -92,13 +104,13 @@ void SegmentedFusion::SetLabelBetween(GroupId g) {
       if (step == 0) continue;
       uint64_t label = begin;
       for (uint32_t i = first;; i = groups_[i].after) {
-        groups_[i].label = label += step;
+        places_[i].label = label += step;
         if (i == last) break;
       }
       return;
     }
   }
-  group.label = low() + (high() - low()) / 2;
+  places_[g.index()].label = low() + (high() - low()) / 2;
 }
 
 // The joined group goes where the first or the last member stands, what has to give way right
@@ -130,7 +142,7 @@ void SegmentedFusion::Reorder(absl::Span<const GroupId> members, GroupId joined,
 Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int max_edges,
                                        Placement* placement) {
   ++search_;
-  for (GroupId g : members) mark_[g.index()] = search_;
+  for (GroupId g : members) places_[g.index()].mark = search_;
   const auto [first, last] = std::minmax_element(
       members.begin(), members.end(), [&](GroupId a, GroupId b) { return Precedes(a, b); });
   const uint64_t low = label(*first), high = label(*last);
@@ -151,24 +163,25 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
   }
   forward.num_members = backward.num_members = members.size() - 1;
   const auto step = [&](Search& s, bool ahead) -> Convexity {  // kBudget: goes on.
-    const auto& links = ahead ? out_links_ : in_links_;
-    auto& stamp = ahead ? forward_ : backward_;
     while (s.at == kNone) {
       if (s.next == s.queue.size()) return Convexity::kConvex;
       const Group& group = groups_[s.queue[s.next++].index()];
       s.at = ahead ? group.out.head : group.in.head;
     }
     const EdgeId e(s.at);
-    s.at = links[s.at].next;
-    const GroupId g = ahead ? edge(e).to : edge(e).from;
+    const EdgeRecord& edge = edges_[e.index()];
+    s.at = (ahead ? edge.out : edge.in).next;
+    const GroupId g = ahead ? edge.to : edge.from;
     if (!g.valid()) return Convexity::kBudget;
-    if (mark_[g.index()] == search_) {
+    Place& place = places_[g.index()];
+    if (place.mark == search_) {
       return s.next <= s.num_members ? Convexity::kBudget : Convexity::kNotConvex;
     }
-    if (stamp[g.index()] == search_ || (ahead ? label(g) > high : label(g) < low)) {
+    uint32_t& stamp = ahead ? place.forward : place.backward;
+    if (stamp == search_ || (ahead ? place.label > high : place.label < low)) {
       return Convexity::kBudget;
     }
-    stamp[g.index()] = search_;
+    stamp = search_;
     s.queue.push_back(g);
     return Convexity::kBudget;
   };
@@ -193,25 +206,27 @@ std::vector<GroupId> SegmentedFusion::Closure(GroupId a, GroupId b, int max_grou
   ++search_;
   const uint64_t high = label(b);
   std::vector<GroupId> ahead = {a};
-  forward_[a.index()] = search_;
+  places_[a.index()].forward = search_;
   for (size_t i = 0; i < ahead.size(); ++i) {
     for (EdgeId e : out_edges(ahead[i])) {
       if (--max_edges < 0) return {};
       const GroupId g = edge(e).to;
-      if (forward_[g.index()] == search_ || label(g) > high) continue;
-      forward_[g.index()] = search_;
+      if (places_[g.index()].forward == search_ || label(g) > high) continue;
+      places_[g.index()].forward = search_;
       if (g != b) ahead.push_back(g);
     }
   }
-  if (forward_[b.index()] != search_) return {};
+  if (places_[b.index()].forward != search_) return {};
   std::vector<GroupId> closure = {b};
-  backward_[b.index()] = search_;
+  places_[b.index()].backward = search_;
   for (size_t i = 0; i < closure.size(); ++i) {
     for (EdgeId e : in_edges(closure[i])) {
       if (--max_edges < 0) return {};
       const GroupId g = edge(e).from;
-      if (!g.valid() || forward_[g.index()] != search_ || backward_[g.index()] == search_) continue;
-      backward_[g.index()] = search_;
+      if (!g.valid() || places_[g.index()].forward != search_ ||
+          places_[g.index()].backward == search_)
+        continue;
+      places_[g.index()].backward = search_;
       if (static_cast<int>(closure.size()) == max_groups) return {};
       closure.push_back(g);
     }

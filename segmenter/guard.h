@@ -67,7 +67,8 @@ class SchedulabilityGuard {
  public:
   virtual ~SchedulabilityGuard() = default;
   // Whether one kernel plan can hold a group with this summary. Constant time in the size of the
-  // group.
+  // group. Of a trial the guard first sees SegmentedFusion::Outline alone: what it refuses then as
+  // kLibrary, kBarrier or kCapacity stays refused.
   virtual Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
                                const GroupSummary& summary) const = 0;
   // The part of the memory's rate that the plan of an accepted group is expected to reach at these

@@ -65,6 +65,18 @@ bool Merger::Refused(absl::Span<const GroupId> members) const {
   return false;
 }
 
+Decision Merger::DecideByOutline(absl::Span<const GroupId> members) const {
+  Decision decision = guard_.CanSchedule(s_.fusion(), s_.axes(), s_.Outline(members));
+  switch (decision.reason) {
+    case ReasonCode::kLibrary:
+    case ReasonCode::kBarrier:
+    case ReasonCode::kCapacity:
+      return decision;
+    default:
+      return Decision::Accept(SchedulerKind::kNone);
+  }
+}
+
 Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
                         Placement* placement) {
   const MergeEstimate estimate = s_.Estimate(members, sizes_.bytes());
@@ -156,9 +168,15 @@ void Merger::InheritRefusals(GroupId from, GroupId to) {
 
 bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
   if (Refused(members) || !status_.ok()) return false;
+  Decision decision = DecideByOutline(members);
+  if (!decision.ok) {
+    Record(pass, members, options_.trace ? Gain(members) : 0, decision);
+    Remember(members, decision);
+    return false;
+  }
   Placement placement;
   int64_t saved_bytes = 0;
-  Decision decision = Decide(members, &saved_bytes, &placement);
+  decision = Decide(members, &saved_bytes, &placement);
   const int64_t gain = GainOf(members, saved_bytes);
   if (decision.ok && gain < 0) {
     decision = Decision::Refuse(decision.scheduler, ReasonCode::kNoGain, {},
@@ -249,10 +267,13 @@ bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
   const auto it = refusals_.find(Key(a, b));
   if (it == refusals_.end()) return false;
   const auto& [decision, at] = it->second;
+  if (IsSince(at, a) || IsSince(at, b)) return false;
   // What a merge would save depends on who else reads.
-  if (decision.reason == ReasonCode::kNoGain || at < last_cut_ || IsSince(at, a) || IsSince(at, b))
-    return false;
-  if (decision.reason == ReasonCode::kNotConvex) not_convex_.emplace_back(a, b);
+  if (decision.reason == ReasonCode::kNoGain) return false;
+  if (decision.reason == ReasonCode::kNotConvex) {
+    if (at < last_cut_) return false;
+    not_convex_.emplace_back(a, b);
+  }
   return true;
 }
 
@@ -262,16 +283,26 @@ bool Merger::MergePairs(const char* pass, std::vector<std::pair<GroupId, GroupId
   std::vector<uint32_t> position(s_.group_limit());
   uint32_t next_position = 0;
   for (GroupId g : s_.groups()) position[g.index()] = next_position++;
-  const auto place = [&](const std::pair<GroupId, GroupId>& pair) {
+  struct Placed {  // The later one's position before the earlier one's.
+    uint32_t high, low;
+    std::pair<GroupId, GroupId> pair;
+    bool operator<(const Placed& other) const {
+      return std::pair(high, low) < std::pair(other.high, other.low);
+    }
+  };
+  std::vector<Placed> placed;
+  placed.reserve(pairs.size());
+  for (const auto& pair : pairs) {
     const auto [low, high] =
         std::minmax(position[pair.first.index()], position[pair.second.index()]);
-    return std::pair(high, low);
-  };
-  std::sort(pairs.begin(), pairs.end(),
-            [&](const auto& x, const auto& y) { return place(x) < place(y); });
-  pairs.erase(std::unique(pairs.begin(), pairs.end(),
-                          [&](const auto& x, const auto& y) { return place(x) == place(y); }),
-              pairs.end());
+    placed.push_back({high, low, pair});
+  }
+  std::sort(placed.begin(), placed.end());
+  pairs.clear();
+  for (size_t i = 0; i < placed.size(); ++i) {
+    if (i == 0 || placed[i - 1] < placed[i]) pairs.push_back(placed[i].pair);
+  }
+  placed = {};
   bool any = false;
   for (size_t begin = 0; begin < pairs.size(); begin += kWindow) {
     any |= MergeWindow(pass, absl::MakeConstSpan(pairs).subspan(begin, kWindow));
@@ -292,7 +323,12 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
   for (const auto& [old_a, old_b] : pairs) {
     const GroupId a = s_.survivor(old_a), b = s_.survivor(old_b);
     if (a == b || Refused({a, b}) || RefusedAsTheyAre(a, b)) continue;
-    initial.push_back({Gain({a, b}), a, b, changes_});
+    // What is refused at a glance needs no place in the queue.
+    if (DecideByOutline({a, b}).ok) {
+      initial.push_back({Gain({a, b}), a, b, changes_});
+    } else {
+      TryMerge(pass, {a, b});
+    }
   }
   std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> queue(later,
                                                                                 std::move(initial));

@@ -84,6 +84,8 @@ class Merger {
   bool RefusedAsTheyAre(GroupId a, GroupId b);
   bool MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, GroupId>> pairs);
   static uint64_t Key(GroupId a, GroupId b);
+  // A refusal for what holds whatever flows between the members, at the cost of a look at each.
+  Decision DecideByOutline(absl::Span<const GroupId> members) const;
   Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
   Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,

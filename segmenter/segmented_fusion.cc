@@ -28,12 +28,10 @@ std::vector<bool> LiveExprs(const Fusion& fusion) {
 absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
                                                         std::shared_ptr<const AxisMap> axes,
                                                         Partition partition) {
-  SegmentedFusion s;
-  s.fusion_ = &fusion;
-  s.axes_ = std::move(axes);
-  s.facts_ = FactsOf(fusion);
+  SegmentedFusion s(fusion, std::move(axes));
   s.num_groups_ = partition.num_groups;
   s.groups_.resize(partition.num_groups);
+  s.places_.resize(partition.num_groups);
   SEAM_RETURN_IF_ERROR(s.AddInstances(std::move(partition)));
   s.AddBuffersOfArguments();
   std::vector<uint32_t> instances;  // Operands before users.
@@ -42,14 +40,10 @@ absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
     for (; copy < s.instances_.size() && s.instances_[copy].expr.index() == i; ++copy)
       instances.push_back(copy);
   }
-  s.AddUses(instances);
+  const std::vector<Source> sources = s.AddUses(instances);
   s.AddOrderEdges();
   SEAM_RETURN_IF_ERROR(s.SortGroups());
-  s.InitSetsOfExprs();
-  s.InitSummaries(instances);
-  s.mark_.assign(s.groups_.size(), 0);
-  s.forward_.assign(s.groups_.size(), 0);
-  s.backward_.assign(s.groups_.size(), 0);
+  s.InitSummaries(instances, sources);
   return s;
 }
 
@@ -61,7 +55,6 @@ absl::Status SegmentedFusion::AddInstances(Partition partition) {
   }
   const std::vector<bool> live = LiveExprs(*fusion_);
   instances_.reserve(num_exprs + partition.copies.size());
-  instance_links_.reserve(num_exprs + partition.copies.size());
   is_copied_.resize(num_exprs);
   slots_.resize(fusion_->num_vals());
   for (uint32_t i = 0; i < num_exprs; ++i) {
@@ -74,8 +67,7 @@ absl::Status SegmentedFusion::AddInstances(Partition partition) {
                        : live[i]  ? "its home is no group"
                                   : "no output needs it, yet it has a home"));
     }
-    instances_.push_back(Instance{e, GroupId(), fusion_->result(e).index(), i});
-    instance_links_.emplace_back();
+    instances_.push_back(Instance{e, GroupId(), fusion_->result(e).index(), i, kNone, {}});
     if (g.valid()) AddHome(e, g);
   }
   std::sort(partition.copies.begin(), partition.copies.end());
@@ -113,7 +105,7 @@ void SegmentedFusion::AddHome(ExprId e, GroupId g) {
   Group& group = groups_[g.index()];
   group.first_expr = std::min(group.first_expr, e);
   ++group.num_exprs;
-  PushFront(instance_links_, group.homes, e.index());
+  PushFront(instances_, &Instance::link, group.homes, e.index());
   for (int r = 0; r < fusion_->num_results(e); ++r) {
     slots_[instance.first_slot + r] = Slot();
     slots_[instance.first_slot + r].instance = e.index();
@@ -122,13 +114,12 @@ void SegmentedFusion::AddHome(ExprId e, GroupId g) {
 
 uint32_t SegmentedFusion::AddCopy(ExprId e, GroupId g) {
   const uint32_t i = static_cast<uint32_t>(instances_.size());
-  instances_.push_back(Instance{e, g, static_cast<uint32_t>(slots_.size()), i});
-  instance_links_.emplace_back();
+  instances_.push_back(Instance{e, g, static_cast<uint32_t>(slots_.size()), i, kNone, {}});
   copies_.emplace(Key(g, e.index()), i);
   is_copied_[e.index()] = true;
   Group& group = groups_[g.index()];
   ++group.num_exprs;
-  PushFront(instance_links_, group.copies, i);
+  PushFront(instances_, &Instance::link, group.copies, i);
   for (int r = 0; r < fusion_->num_results(e); ++r) {
     slots_.emplace_back();
     slots_.back().instance = i;
@@ -142,14 +133,17 @@ uint32_t SegmentedFusion::FindCopy(GroupId g, ExprId e) const {
   return it == copies_.end() ? kNone : it->second;
 }
 
-SegmentedFusion::Source SegmentedFusion::SourceOf(GroupId g, ValId v) const {
+uint32_t SegmentedFusion::SlotOf(GroupId g, ValId v) const {
   const ExprId e = fusion_->definition(v);
-  if (e.valid()) {
-    if (home(e) == g) return Source{v.index(), kNone};
-    if (const uint32_t copy = FindCopy(g, e); copy != kNone) {
-      return Source{instances_[copy].first_slot + (v.index() - fusion_->result(e).index()), kNone};
-    }
-  }
+  if (!e.valid()) return kNone;
+  if (home(e) == g) return v.index();
+  const uint32_t copy = FindCopy(g, e);
+  if (copy == kNone) return kNone;
+  return instances_[copy].first_slot + (v.index() - fusion_->result(e).index());
+}
+
+SegmentedFusion::Source SegmentedFusion::SourceOf(GroupId g, ValId v) const {
+  if (const uint32_t slot = SlotOf(g, v); slot != kNone) return Source{slot, kNone};
   const EdgeId edge = data_edge(g, v);
   return Source{kNone, edge.valid() ? edge.index() : kNone};
 }
@@ -161,18 +155,13 @@ EdgeId SegmentedFusion::data_edge(GroupId to, ValId v) const {
 
 EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
   const EdgeId id(static_cast<uint32_t>(edges_.size()));
-  edges_.push_back(edge);
+  edges_.push_back(EdgeRecord{edge, {}, {}, {}});
   edge_states_.emplace_back();
-  in_links_.emplace_back();
-  out_links_.emplace_back();
-  reader_links_.emplace_back();
-  PushFront(in_links_, groups_[edge.to.index()].in, id.index());
-  if (edge.from.valid()) PushFront(out_links_, groups_[edge.from.index()].out, id.index());
+  PushFront(edges_, &EdgeRecord::in, groups_[edge.to.index()].in, id.index());
+  if (edge.from.valid())
+    PushFront(edges_, &EdgeRecord::out, groups_[edge.from.index()].out, id.index());
   if (edge.kind == EdgeKind::kData) {
-    PushFront(reader_links_, readers_[edge.buffer.index()], id.index());
-    data_edges_.emplace(Key(edge.to, edge.val.index()), id);
-  } else {
-    order_edges_.emplace(Key(edge.from, edge.to.index()), id);
+    PushFront(edges_, &EdgeRecord::reader, buffers_[edge.buffer.index()].readers, id.index());
   }
   return id;
 }
@@ -180,10 +169,11 @@ EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
 // Takes the edge out of all lists; what it was stays readable, apart from where it led.
 void SegmentedFusion::DropEdge(EdgeId id) {
   SegmentedEdge& edge = edges_[id.index()];
-  Remove(in_links_, groups_[edge.to.index()].in, id.index());
-  if (edge.from.valid()) Remove(out_links_, groups_[edge.from.index()].out, id.index());
+  Remove(edges_, &EdgeRecord::in, groups_[edge.to.index()].in, id.index());
+  if (edge.from.valid())
+    Remove(edges_, &EdgeRecord::out, groups_[edge.from.index()].out, id.index());
   if (edge.kind == EdgeKind::kData) {
-    Remove(reader_links_, readers_[edge.buffer.index()], id.index());
+    Remove(edges_, &EdgeRecord::reader, buffers_[edge.buffer.index()].readers, id.index());
     data_edges_.erase(Key(edge.to, edge.val.index()));
     DropBufferIfUnread(edge.buffer);
   } else {
@@ -194,18 +184,18 @@ void SegmentedFusion::DropEdge(EdgeId id) {
 
 BufferId SegmentedFusion::AddBuffer(ValId v, GroupId from) {
   const BufferId id(static_cast<uint32_t>(buffers_.size()));
-  buffers_.push_back(Buffer{v, from, fusion_->dtype(v), {}, BufferId()});
-  buffer_links_.emplace_back();
-  readers_.emplace_back();
-  if (from.valid()) PushFront(buffer_links_, groups_[from.index()].buffers, id.index());
+  buffers_.push_back(BufferRecord{{v, from, fusion_->dtype(v), {}, BufferId()}, {}, {}});
+  if (from.valid())
+    PushFront(buffers_, &BufferRecord::link, groups_[from.index()].buffers, id.index());
   return buffer_of_[v.index()] = id;
 }
 
 void SegmentedFusion::DropBufferIfUnread(BufferId id) {
   const Buffer& buffer = buffers_[id.index()];
-  if (readers_[id.index()].size > 0 || fusion_->is_output(buffer.val) || !buffer.from.valid())
+  if (buffers_[id.index()].readers.size > 0 || fusion_->is_output(buffer.val) ||
+      !buffer.from.valid())
     return;
-  Remove(buffer_links_, groups_[buffer.from.index()].buffers, id.index());
+  Remove(buffers_, &BufferRecord::link, groups_[buffer.from.index()].buffers, id.index());
   buffer_of_[buffer.val.index()] = BufferId();
 }
 
@@ -217,33 +207,44 @@ void SegmentedFusion::AddBuffersOfArguments() {
   }
 }
 
-void SegmentedFusion::AddUses(absl::Span<const uint32_t> instances) {
+std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
+    absl::Span<const uint32_t> instances) {
+  std::vector<Source> sources;
   for (uint32_t i : instances) {
     const GroupId g = instances_[i].group;
     const ExprId e = instances_[i].expr;
     instances_[i].first_use = static_cast<uint32_t>(uses_.size());
     for (int n = 0; n < static_cast<int>(fusion_->operands(e).size()); ++n) {
       const ValId v = fusion_->operands(e)[n];
-      Source source = SourceOf(g, v);
-      if (source.slot == kNone && source.edge == kNone) {
-        const ExprId definition = fusion_->definition(v);
-        const GroupId from = definition.valid() ? home(definition) : GroupId();
-        const BufferId buffer = buffer_of(v).valid() ? buffer_of(v) : AddBuffer(v, from);
-        source.edge = AddEdge({from, g, v, buffer, EdgeKind::kData}).index();
+      Source source{SlotOf(g, v), kNone};
+      if (source.slot == kNone) {
+        const auto [known, is_new] = data_edges_.try_emplace(
+            Key(g, v.index()), EdgeId(static_cast<uint32_t>(edges_.size())));
+        source.edge = known->second.index();
+        if (is_new) {
+          const ExprId definition = fusion_->definition(v);
+          const GroupId from = definition.valid() ? home(definition) : GroupId();
+          const BufferId buffer = buffer_of(v).valid() ? buffer_of(v) : AddBuffer(v, from);
+          AddEdge({from, g, v, buffer, EdgeKind::kData});
+        }
       }
-      const AxisSet exchanged = axes_->exchanged(e, n);
+      const AxisSet& exchanged = axes_->exchanged(e, n);
       SetId left = kNone;
       if (!exchanged.empty()) left = sets_.Intern(Difference(axes_->axes(v), exchanged));
       const uint32_t use = static_cast<uint32_t>(uses_.size());
       uses_.push_back(Use{i, left, kNone});
       Append(UsesOf(source), UseList{use, use, left == kNone, left != kNone});
+      sources.push_back(source);
     }
   }
+  return sources;
 }
 
 void SegmentedFusion::AddOrderEdge(const OrderConstraint& c) {
   const GroupId from = home(c.before), to = home(c.after);
-  if (from == to || order_edges_.contains(Key(from, to.index()))) return;
+  if (from == to) return;
+  const EdgeId next(static_cast<uint32_t>(edges_.size()));
+  if (!order_edges_.try_emplace(Key(from, to.index()), next).second) return;
   AddEdge({from, to, c.val, BufferId(), EdgeKind::kOrder});
 }
 
@@ -273,7 +274,7 @@ std::vector<GroupId> SegmentedFusion::groups() const {
 std::vector<ExprId> SegmentedFusion::ExprsOf(LinkList instances) const {
   std::vector<ExprId> list;
   list.reserve(instances.size);
-  for (InstanceId i : IdRange<InstanceId>(&instance_links_, instances)) {
+  for (InstanceId i : InstancesOf(instances)) {
     list.push_back(instances_[i.index()].expr);
   }
   std::sort(list.begin(), list.end());
@@ -317,11 +318,9 @@ int64_t SegmentedFusion::MemoryBytes() const {
   const auto bytes = [](const auto& v) {
     return static_cast<int64_t>(v.capacity() * sizeof(v[0]));
   };
-  int64_t total = bytes(groups_) + bytes(instances_) + bytes(instance_links_) + bytes(edges_) +
-                  bytes(edge_states_) + bytes(in_links_) + bytes(out_links_) +
-                  bytes(reader_links_) + bytes(buffers_) + bytes(buffer_links_) + bytes(readers_) +
-                  bytes(buffer_of_) + bytes(space_) + bytes(kept_) + bytes(slots_) + bytes(uses_) +
-                  bytes(mark_) + bytes(forward_) + bytes(backward_);
+  int64_t total = bytes(groups_) + bytes(places_) + bytes(instances_) + bytes(edges_) +
+                  bytes(edge_states_) + bytes(buffers_) + bytes(buffer_of_) + bytes(slots_) +
+                  bytes(uses_);
   // A slot of a flat_hash_map takes its pair and a byte.
   total += static_cast<int64_t>(
       (copies_.capacity() + data_edges_.capacity() + order_edges_.capacity()) * 17);
@@ -352,7 +351,7 @@ void SegmentedFusion::Internalize(EdgeId e, uint32_t slot, MergeWork& work) {
 // Edges among the members go, the others lead to and from `to`, and what was read twice is read
 // once.
 void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
-  const auto is_member = [&](GroupId g) { return g.valid() && mark_[g.index()] == search_; };
+  const auto is_member = [&](GroupId g) { return g.valid() && places_[g.index()].mark == search_; };
   const auto drop_inner = [&](EdgeId e) {
     if (edge(e).kind == EdgeKind::kData) {
       Internalize(e, edge(e).val.index(), work);
@@ -382,8 +381,8 @@ void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
       continue;
     }
     index.erase(old_key);
-    Remove(in_links_, source.in, e.index());
-    PushFront(in_links_, target.in, e.index());
+    Remove(edges_, &EdgeRecord::in, source.in, e.index());
+    PushFront(edges_, &EdgeRecord::in, target.in, e.index());
     if (data) work.moved_reads.push_back(e);
   }
   for (EdgeId e : std::vector<EdgeId>(out.begin(), out.end())) {
@@ -401,14 +400,14 @@ void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
       order_edges_.erase(Key(from, x.to.index()));
     }
     x.from = to;
-    Remove(out_links_, source.out, e.index());
-    PushFront(out_links_, target.out, e.index());
+    Remove(edges_, &EdgeRecord::out, source.out, e.index());
+    PushFront(edges_, &EdgeRecord::out, target.out, e.index());
   }
   const auto exported = buffers(from);
   for (BufferId b : std::vector<BufferId>(exported.begin(), exported.end())) {
     buffers_[b.index()].from = to;
-    Remove(buffer_links_, source.buffers, b.index());
-    PushFront(buffer_links_, target.buffers, b.index());
+    Remove(buffers_, &BufferRecord::link, source.buffers, b.index());
+    PushFront(buffers_, &BufferRecord::link, target.buffers, b.index());
   }
 }
 
@@ -417,8 +416,8 @@ void SegmentedFusion::MoveInstances(GroupId from, GroupId to, MergeWork& work) {
   Group& target = groups_[to.index()];
   while (source.homes.head != kNone) {
     const uint32_t i = source.homes.head;
-    Remove(instance_links_, source.homes, i);
-    PushFront(instance_links_, target.homes, i);
+    Remove(instances_, &Instance::link, source.homes, i);
+    PushFront(instances_, &Instance::link, target.homes, i);
     instances_[i].group = to;
     if (const uint32_t copy = FindCopy(to, instances_[i].expr); copy != kNone) {
       DropCopy(copy, i, work);
@@ -437,8 +436,8 @@ void SegmentedFusion::MoveCopies(GroupId from, GroupId to, MergeWork& work) {
       DropCopy(i, other, work);
       continue;
     }
-    Remove(instance_links_, source.copies, i);
-    PushFront(instance_links_, groups_[to.index()].copies, i);
+    Remove(instances_, &Instance::link, source.copies, i);
+    PushFront(instances_, &Instance::link, groups_[to.index()].copies, i);
     copies_.erase(Key(from, e.index()));
     copies_.emplace(Key(to, e.index()), i);
     instances_[i].group = to;
@@ -453,7 +452,7 @@ void SegmentedFusion::MoveCopies(GroupId from, GroupId to, MergeWork& work) {
 void SegmentedFusion::DropCopy(uint32_t copy, uint32_t instead, MergeWork& work) {
   Instance& instance = instances_[copy];
   copies_.erase(Key(instance.group, instance.expr.index()));
-  Remove(instance_links_, groups_[instance.group.index()].copies, copy);
+  Remove(instances_, &Instance::link, groups_[instance.group.index()].copies, copy);
   instance.group = GroupId();
   work.dropped.emplace_back(copy, instead);
 }
@@ -462,7 +461,7 @@ GroupId SegmentedFusion::Merge(absl::Span<const GroupId> members, const Placemen
   const GroupId to = Largest(members);
   Reorder(members, to, placement);
   ++search_;
-  for (GroupId g : members) mark_[g.index()] = search_;
+  for (GroupId g : members) places_[g.index()].mark = search_;
   MergeWork work;
   for (GroupId g : members) {
     if (g != to) JoinRecords(groups_[to.index()], groups_[g.index()]);
@@ -477,9 +476,8 @@ GroupId SegmentedFusion::Merge(absl::Span<const GroupId> members, const Placemen
   }
   for (EdgeId e : work.moved_reads) {
     if (!edge_alive(e)) continue;
-    const ValId v = edge(e).val;
-    const Source source = SourceOf(to, v);
-    if (source.slot != kNone) Internalize(e, source.slot, work);
+    const uint32_t slot = SlotOf(to, edge(e).val);
+    if (slot != kNone) Internalize(e, slot, work);
   }
   SettleCrossing(to, work);
   SettleDropped(to, work);
@@ -502,10 +500,11 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
   for (EdgeId e : in_edges(g)) in.push_back(e);
   for (EdgeId e : out_edges(g)) (edge(e).kind == EdgeKind::kData ? out : in).push_back(e);
   for (EdgeId e : in) DropEdge(e);
-  for (EdgeId e : out) Remove(out_links_, groups_[g.index()].out, e.index());
+  for (EdgeId e : out) Remove(edges_, &EdgeRecord::out, groups_[g.index()].out, e.index());
   std::vector<BufferId> exported;
   for (BufferId b : buffers(g)) exported.push_back(b);
-  for (BufferId b : exported) Remove(buffer_links_, groups_[g.index()].buffers, b.index());
+  for (BufferId b : exported)
+    Remove(buffers_, &BufferRecord::link, groups_[g.index()].buffers, b.index());
   for (ExprId e : exprs(g)) instances_[e.index()].group = GroupId();
   for (ExprId e : copies(g)) {
     const uint32_t copy = FindCopy(g, e);
@@ -513,7 +512,6 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
     copies_.erase(Key(g, e.index()));
   }
   Group emptied;
-  emptied.label = groups_[g.index()].label;
   emptied.before = groups_[g.index()].before;
   emptied.after = groups_[g.index()].after;
   groups_[g.index()] = std::move(emptied);
@@ -522,9 +520,7 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
   for (size_t p = 1; p < parts.size(); ++p) {
     ids.emplace_back(static_cast<uint32_t>(groups_.size()));
     groups_.emplace_back();
-    mark_.push_back(0);
-    forward_.push_back(0);
-    backward_.push_back(0);
+    places_.emplace_back();
     PlaceBehind(ids[p - 1], ids[p]);
     ++num_groups_;
   }
@@ -542,14 +538,14 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
   for (BufferId b : exported) {
     Buffer& buffer = buffers_[b.index()];
     buffer.from = home(fusion_->definition(buffer.val));
-    PushFront(buffer_links_, groups_[buffer.from.index()].buffers, b.index());
+    PushFront(buffers_, &BufferRecord::link, groups_[buffer.from.index()].buffers, b.index());
   }
   for (EdgeId e : out) {
     SegmentedEdge& x = edges_[e.index()];
     x.from = home(fusion_->definition(x.val));
-    PushFront(out_links_, groups_[x.from.index()].out, e.index());
+    PushFront(edges_, &EdgeRecord::out, groups_[x.from.index()].out, e.index());
   }
-  AddUses(added);
+  const std::vector<Source> sources = AddUses(added);
   for (const auto& [e, i] : instances) {
     if (i != e.index()) continue;
     for (auto c = std::lower_bound(order_of_expr_.begin(), order_of_expr_.end(),
@@ -558,7 +554,7 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
       AddOrderEdge(order_[c->second]);
     }
   }
-  InitSummaries(added);
+  InitSummaries(added, sources);
   return ids;
 }
 

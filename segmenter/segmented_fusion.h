@@ -101,6 +101,14 @@ struct MergeEstimate {
 };
 
 class SegmentedFusion {
+  struct EdgeRecord : SegmentedEdge {
+    Link in, out, reader;  // In the lists of the groups and of the buffer.
+  };
+  struct BufferRecord : Buffer {
+    Link link;         // In the list of its group.
+    LinkList readers;  // Its edges.
+  };
+
  public:
   // Errors: kInvalidArgument for a home that does not exist, a live expression without one or a
   // dead one with one, a copy of what the group has already, groups without expressions, and groups
@@ -126,6 +134,10 @@ class SegmentedFusion {
   bool Precedes(GroupId a, GroupId b) const { return label(a) < label(b); }  // In that order.
   GroupId home(ExprId e) const { return instances_[e.index()].group; }  // Invalid for dead code.
   std::vector<ExprId> exprs(GroupId g) const;                           // At home in `g`.
+  template <typename F>
+  void ForEachExpr(GroupId g, F f) const {  // At home in `g`, in no order.
+    for (InstanceId i : InstancesOf(groups_[g.index()].homes)) f(instances_[i.index()].expr);
+  }
   std::vector<ExprId> copies(GroupId g) const;
   std::vector<ExprId> all_exprs(GroupId g) const;  // Both.
   int num_exprs(GroupId g) const { return groups_[g.index()].num_exprs; }
@@ -153,14 +165,18 @@ class SegmentedFusion {
     return buffer_of_[v.index()];
   }                                             // Invalid for an internal value.
   EdgeId data_edge(GroupId to, ValId v) const;  // Invalid if there is none.
-  using EdgeRange = IdRange<EdgeId>;
+  using EdgeRange = IdRange<EdgeId, EdgeRecord>;
   using out_edge_iterator =
       EdgeRange::iterator;  // Boost's transitive_reduction asks the graph itself for it.
-  EdgeRange in_edges(GroupId g) const { return {&in_links_, groups_[g.index()].in}; }
-  EdgeRange out_edges(GroupId g) const { return {&out_links_, groups_[g.index()].out}; }
-  EdgeRange readers(BufferId b) const { return {&reader_links_, readers_[b.index()]}; }
-  IdRange<BufferId> buffers(GroupId g) const {
-    return {&buffer_links_, groups_[g.index()].buffers};
+  EdgeRange in_edges(GroupId g) const { return {&edges_, &EdgeRecord::in, groups_[g.index()].in}; }
+  EdgeRange out_edges(GroupId g) const {
+    return {&edges_, &EdgeRecord::out, groups_[g.index()].out};
+  }
+  EdgeRange readers(BufferId b) const {
+    return {&edges_, &EdgeRecord::reader, buffers_[b.index()].readers};
+  }
+  IdRange<BufferId, BufferRecord> buffers(GroupId g) const {
+    return {&buffers_, &BufferRecord::link, groups_[g.index()].buffers};
   }
   // Values that the group reads or writes, at most.
   int num_tensors(GroupId g) const {
@@ -175,6 +191,10 @@ class SegmentedFusion {
   // `a`, `b` and all groups on paths from `a` to `b`; empty if there are more than `max_groups` of
   // them or finding them takes more than `max_edges` edges.
   std::vector<GroupId> Closure(GroupId a, GroupId b, int max_groups, int max_edges);
+
+  // What a group of these members would be whatever flows between them: `library`, `barrier`, and
+  // as num_exprs the least that it could have. The rest says nothing.
+  GroupSummary Outline(absl::Span<const GroupId> members) const;
 
   // `val_bytes`: per value, what reading or writing it costs. Time in the border of all but the
   // largest member.
@@ -207,6 +227,7 @@ class SegmentedFusion {
     uint32_t first_slot;  // Of its first result.
     uint32_t component;   // Union-find of what is connected within a group.
     uint32_t first_use = kNone;  // Its uses are consecutive, one an operand.
+    Link link;                   // In the list of homes or of copies of its group.
   };
   struct Use {  // An operand of an instance.
     uint32_t instance;
@@ -250,9 +271,12 @@ class SegmentedFusion {
     int64_t recompute_log = 0;
     ExprId first_expr;
     std::vector<ExprId> reductions;  // The first ones.
-    uint64_t label = 0;              // Ascending in the order of the groups.
     uint32_t before = kNone,
              after = kNone;  // In that order. A merged one: `after` is its survivor.
+  };
+  struct Place {         // Of a group; what a search through the graph looks at.
+    uint64_t label = 0;  // Ascending in the order of the groups.
+    uint32_t mark = 0, forward = 0, backward = 0;  // The numbers of the last searches.
   };
   struct MergeWork {   // What a merge has moved and the summaries have not seen yet.
     struct Crossing {  // Uses that a slot serves now, and what was downstream of the edge that they
@@ -267,7 +291,8 @@ class SegmentedFusion {
     std::vector<EdgeId> moved_reads;  // Data edges that lead to the joined group since.
   };
 
-  SegmentedFusion() = default;
+  SegmentedFusion(const Fusion& fusion, std::shared_ptr<const AxisMap> axes)
+      : fusion_(&fusion), axes_(std::move(axes)), facts_(FactsOf(fusion)), sets_(axes_->sets()) {}
 
   // Construction, of everything or (those that take instances, operands before users) of groups
   // that Replace makes anew.
@@ -275,28 +300,42 @@ class SegmentedFusion {
   void AddHome(ExprId e, GroupId g);
   uint32_t AddCopy(ExprId e, GroupId g);
   void AddBuffersOfArguments();
-  void AddUses(absl::Span<const uint32_t> instances);
+  // Returns where the operands of all of them are found.
+  std::vector<Source> AddUses(absl::Span<const uint32_t> instances);
   void AddOrderEdge(const OrderConstraint& constraint);
   void AddOrderEdges();
   absl::Status SortGroups();
-  void InitSetsOfExprs();
-  void InitSummaries(absl::Span<const uint32_t> instances);
+  void InitSummaries(absl::Span<const uint32_t> instances, absl::Span<const Source> sources);
 
-  uint64_t label(GroupId g) const { return groups_[g.index()].label; }
+  // Numbers of the AxisMap are those of sets_.
+  SetId space(ExprId e) const { return axes_->space_number(e); }
+  SetId kept(ExprId e) const { return axes_->axes_number(fusion_->result(e)); }
+  bool reduces(ExprId e) const {
+    const OpClass c = fusion_->info(e).op_class;
+    return c == OpClass::Reduction || c == OpClass::Welford;
+  }
+  uint64_t label(GroupId g) const { return places_[g.index()].label; }
   static uint64_t Key(GroupId g, uint32_t i) { return uint64_t{g.index()} << 32 | i; }
   uint32_t FindCopy(GroupId g, ExprId e) const;  // The instance, or kNone.
+  uint32_t SlotOf(GroupId g, ValId v) const;     // Where the group computes it, or kNone.
   Source SourceOf(GroupId g, ValId v) const;
   ValId SlotValue(uint32_t slot) const;
   UseList& UsesOf(Source s) {
     return s.slot != kNone ? slots_[s.slot].uses : edge_states_[s.edge].uses;
   }
-  EdgeId AddEdge(SegmentedEdge edge);
+  Downstream& DownstreamOf(Source s) {
+    return s.slot != kNone ? slots_[s.slot].downstream : edge_states_[s.edge].downstream;
+  }
+  EdgeId AddEdge(SegmentedEdge edge);  // In the lists; data_edges_ and order_edges_ know it.
   void DropEdge(EdgeId e);
   BufferId AddBuffer(ValId v, GroupId from);
   void DropBufferIfUnread(BufferId b);
 
   // Merging (segmented_fusion.cc) and its effects on the summaries (dataflow.cc).
   GroupId Largest(absl::Span<const GroupId> members) const;
+  IdRange<InstanceId, Instance> InstancesOf(LinkList list) const {
+    return {&instances_, &Instance::link, list};
+  }
   std::vector<ExprId> ExprsOf(LinkList instances) const;
   void MoveEdges(GroupId from, GroupId to, MergeWork& work);
   void MoveInstances(GroupId from, GroupId to, MergeWork& work);
@@ -344,7 +383,7 @@ class SegmentedFusion {
   void PlaceBefore(GroupId where, GroupId g);
   void SetLabelBetween(GroupId g);
 
-  const Fusion* fusion_ = nullptr;
+  const Fusion* fusion_;
   std::shared_ptr<const AxisMap> axes_;
   ValueFacts facts_;
   std::vector<OrderConstraint> order_;
@@ -352,31 +391,25 @@ class SegmentedFusion {
       order_of_expr_;  // Indices in order_ of either end's; sorted.
 
   std::vector<Group> groups_;
+  std::vector<Place> places_;  // Per group.
   uint32_t num_groups_ = 0;
   uint32_t first_group_ = kNone;  // In topological order.
 
   std::vector<Instance> instances_;
-  std::vector<Link> instance_links_;
   std::vector<bool> is_copied_;                     // Per expression: copies exist or existed.
   absl::flat_hash_map<uint64_t, uint32_t> copies_;  // (group, expression) to instance.
-  std::vector<SegmentedEdge> edges_;
+  std::vector<EdgeRecord> edges_;
   std::vector<EdgeState> edge_states_;
-  std::vector<Link> in_links_, out_links_, reader_links_;  // Per edge.
-  absl::flat_hash_map<uint64_t, EdgeId> data_edges_;       // (group, value).
-  absl::flat_hash_map<uint64_t, EdgeId> order_edges_;      // (from, to).
-  std::vector<Buffer> buffers_;
-  std::vector<Link> buffer_links_;
-  std::vector<LinkList> readers_;    // Per buffer: its edges.
+  absl::flat_hash_map<uint64_t, EdgeId> data_edges_;   // (group, value).
+  absl::flat_hash_map<uint64_t, EdgeId> order_edges_;  // (from, to).
+  std::vector<BufferRecord> buffers_;
   std::vector<BufferId> buffer_of_;  // Per value.
 
   AxisSetTable sets_;
-  std::vector<SetId> space_, kept_;  // Per expression; kept_ is kNone for what does not reduce.
   std::vector<Slot> slots_;
   std::vector<Use> uses_;
 
-  std::vector<uint32_t> mark_, forward_,
-      backward_;  // Scratch, per group: the number of the last search.
-  uint32_t search_ = 0;
+  uint32_t search_ = 0;  // The number of the last search.
 };
 
 }  // namespace seam

@@ -19,7 +19,7 @@ constexpr int64_t kWorkPerExpr = 1, kLeastWork = 1 << 19;
 
 int NumUnits(const SegmentedFusion& s, const Units& units, GroupId g) {
   int n = 0;
-  for (ExprId e : s.exprs(g)) n += units.is_unit[e.index()];
+  s.ForEachExpr(g, [&](ExprId e) { n += units.is_unit[e.index()]; });
   return n;
 }
 
@@ -130,8 +130,8 @@ void ApplyCut(const char* pass, Merger& merger, const Window& window, CutModel& 
 
 Window WindowAround(SegmentedFusion& s, const Units& units, GroupId centre) {
   const auto joins = [&](GroupId g) {
-    const GroupSummary summary = s.summary(g);
-    return !summary.library && !summary.barrier && s.num_exprs(g) <= kMaxGroupExprs;
+    const GroupSummary outline = s.Outline({g});
+    return !outline.library && !outline.barrier && s.num_exprs(g) <= kMaxGroupExprs;
   };
   Window window;
   if (!joins(centre)) return window;
