@@ -2,11 +2,12 @@
 //
 //   segment_scale_bench [--family NAME] [--min EXPRESSIONS] [--max EXPRESSIONS] [--json FILE]
 //
-// Each size of each family (chain, wide, transformer, random, star; all unless one is named; sizes
-// up to 1000000 unless told) runs in a process of its own, so that peaks of memory are its own. A
-// time is the least of three runs, one for what takes longer than two seconds. The exponent is the
-// slope of log time over log size, by least squares, over the sizes from 10000 expressions. Memory
-// is how far the peak of the process lies above what it held before, per expression.
+// Each size of each family (chain, wide, transformer, random, star, layers alike and unlike; all
+// unless one is named; sizes up to 1000000 unless told) runs in a process of its own, so that peaks
+// of memory are its own. A time is the least of three runs, one for what takes longer than two
+// seconds. The exponent is the slope of log time over log size, by least squares, over the sizes
+// from 10000 expressions. Memory is how far the peak of the process lies above what it held before,
+// per expression.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,17 +113,12 @@ Graph Transformer(int num_exprs) {
   return b.Finish();
 }
 
-// Operands from anywhere before, half of them from the last few values; a reduction and what uses
-// it in one of seven.
-Graph Random(int num_exprs) {
-  FusionBuilder b("random");
-  const SymInt m = b.Symbol("M", 1, 65536), n = b.Symbol("N", 1, 65536);
-  std::mt19937 dice(1);
-  std::vector<ValId> values;
-  for (int i = 0; i < 4; ++i) values.push_back(b.Input(absl::StrCat("x", i), DType::F32, {m, n}));
+// Operands from anywhere among the values, half of them from the last few; a reduction and what
+// uses it in one of seven. The values are those of [m, n].
+void AddRandom(FusionBuilder& b, int num_exprs, std::mt19937& dice, std::vector<ValId>& values) {
   const auto pick = [&] {
     const uint32_t all = static_cast<uint32_t>(values.size());
-    return dice() % 2 == 0 ? values[all - 1 - dice() % 4] : values[dice() % all];
+    return dice() % 2 == 0 ? values[all - 1 - dice() % std::min(all, 4u)] : values[dice() % all];
   };
   for (int made = 0; made < num_exprs;) {
     switch (dice() % 7) {
@@ -144,9 +140,38 @@ Graph Random(int num_exprs) {
     }
     if (dice() % 16 == 0) b.Output(values.back());
   }
+}
+
+Graph Random(int num_exprs) {
+  FusionBuilder b("random");
+  const SymInt m = b.Symbol("M", 1, 65536), n = b.Symbol("N", 1, 65536);
+  std::mt19937 dice(1);
+  std::vector<ValId> values;
+  for (int i = 0; i < 4; ++i) values.push_back(b.Input(absl::StrCat("x", i), DType::F32, {m, n}));
+  AddRandom(b, num_exprs, dice, values);
   b.Output(values.back());
   return b.Finish();
 }
+
+// Random layers of 70 expressions with a matrix product between two: all alike, or each another.
+Graph Layers(int num_exprs, bool alike) {
+  FusionBuilder b("layers");
+  const SymInt m = b.Symbol("M", 1, 65536);
+  const SymInt n = 1024;
+  ValId x = b.Input("x", DType::F32, {m, n});
+  const uint32_t inputs = b.num_vals();
+  for (uint32_t layer = 0; static_cast<int>(b.num_vals() - inputs) < num_exprs; ++layer) {
+    std::mt19937 dice(alike ? 1 : layer);
+    std::vector<ValId> values = {x};
+    AddRandom(b, 70, dice, values);
+    const ValId w = b.Input(absl::StrCat("w", layer), DType::F32, {n, n});
+    x = b.Op(OpKind::Matmul, {values.back(), w});
+  }
+  b.Output(x);
+  return b.Finish();
+}
+Graph AlikeLayers(int num_exprs) { return Layers(num_exprs, true); }
+Graph UnlikeLayers(int num_exprs) { return Layers(num_exprs, false); }
 
 // One value with so many readers.
 Graph Star(int num_exprs) {
@@ -161,11 +186,9 @@ struct Family {
   const char* name;
   Graph (*make)(int num_exprs);
 };
-constexpr Family kFamilies[] = {{"chain", Chain},
-                                {"wide", Wide},
-                                {"transformer", Transformer},
-                                {"random", Random},
-                                {"star", Star}};
+constexpr Family kFamilies[] = {
+    {"chain", Chain}, {"wide", Wide},         {"transformer", Transformer}, {"random", Random},
+    {"star", Star},   {"alike", AlikeLayers}, {"unlike", UnlikeLayers}};
 
 struct Result {
   int64_t exprs = 0, kernels = 0, trials = 0;

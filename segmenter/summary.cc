@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 
 namespace seam {
 namespace {
@@ -13,16 +13,20 @@ namespace {
 constexpr size_t kNamedReductions = 16;
 constexpr double kLogUnit = 65536;
 
+const AxisSet& SetOf(const AxisSet& set) { return set; }
+const AxisSet& SetOf(const AxisSet* set) { return *set; }
+
 // Adds `set` to a family without subsets of one another, which keeps the smallest or the largest.
-void AddToAntichain(std::vector<AxisSet>& family, const AxisSet& set, bool keep_smallest) {
-  const auto covers = [&](const AxisSet& a, const AxisSet& b) {  // b is not needed beside a.
-    return keep_smallest ? IsSubset(a, b) : IsSubset(b, a);
+template <typename Family, typename Set>
+void AddToAntichain(Family& family, const Set& set, bool keep_smallest) {
+  const auto covers = [&](const Set& a, const Set& b) {  // b is not needed beside a.
+    return keep_smallest ? IsSubset(SetOf(a), SetOf(b)) : IsSubset(SetOf(b), SetOf(a));
   };
-  for (const AxisSet& member : family) {
+  for (const Set& member : family) {
     if (covers(member, set)) return;
   }
   family.erase(std::remove_if(family.begin(), family.end(),
-                              [&](const AxisSet& member) { return covers(set, member); }),
+                              [&](const Set& member) { return covers(set, member); }),
                family.end());
   family.push_back(set);
 }
@@ -102,14 +106,25 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
   s.views_only = !exprs.empty();
   // Values of the group: whether computed here, the kept sets of the reductions upstream, how they
   // are read.
+  using Upstream = absl::InlinedVector<const AxisSet*, 2>;
   struct Value {
-    bool computed = false;
-    std::vector<AxisSet> upstream;
-    bool plainly_read = false;
+    bool computed = false, plainly_read = false;
     uint32_t exchanged_reads = 0;
     int component = -1;  // Of what defines it or of the first who reads it.
+    Upstream upstream;
   };
-  absl::flat_hash_map<uint32_t, Value> values;
+  std::vector<ValId> ids;  // Of the values, ascending.
+  for (ExprId e : exprs) {
+    const auto operands = fusion.operands(e);
+    ids.insert(ids.end(), operands.begin(), operands.end());
+    for (int r = 0; r < fusion.num_results(e); ++r) ids.push_back(fusion.result(e, r));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  std::vector<Value> values(ids.size());
+  const auto value_of = [&](ValId v) -> Value& {
+    return values[std::lower_bound(ids.begin(), ids.end(), v) - ids.begin()];
+  };
   std::vector<int> component(exprs.size());
   std::iota(component.begin(), component.end(), 0);
   const auto find = [&](int c) {
@@ -119,16 +134,16 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
   for (size_t n = 0; n < exprs.size(); ++n) {
     const ExprId e = exprs[n];
     const OpClass c = fusion.info(e).op_class;
-    const AxisSet space = axes.space(e);
+    const AxisSet& space = axes.space(e);
     const bool reduces = IsReduction(c);
     AddToAntichain(s.spaces, space, /*keep_smallest=*/false);
-    std::vector<AxisSet> upstream;
+    Upstream upstream;
     for (int i = 0; i < static_cast<int>(fusion.operands(e).size()); ++i) {
       const ValId v = fusion.operands(e)[i];
-      Value& value = values[v.index()];
-      const AxisSet exchanged = axes.exchanged(e, i);
-      for (const AxisSet& k : value.upstream) {
-        if (reduces || !IsSubset(space, k)) AddToAntichain(s.held, k, /*keep_smallest=*/true);
+      Value& value = value_of(v);
+      const AxisSet& exchanged = axes.exchanged(e, i);
+      for (const AxisSet* k : value.upstream) {
+        if (reduces || !IsSubset(space, *k)) AddToAntichain(s.held, *k, /*keep_smallest=*/true);
         AddToAntichain(upstream, k, /*keep_smallest=*/true);
       }
       if (exchanged.empty()) {
@@ -146,14 +161,14 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
       }
     }
     if (reduces) {
-      const AxisSet kept = axes.kept(e);
-      AddToAntichain(upstream, kept, /*keep_smallest=*/true);
+      const AxisSet& kept = axes.kept(e);
+      AddToAntichain(upstream, &kept, /*keep_smallest=*/true);
       s.kept.push_back(kept);
       ++s.num_reductions;
       if (s.reductions.size() < kNamedReductions) s.reductions.push_back(e);
     }
     for (int r = 0; r < fusion.num_results(e); ++r) {
-      Value& value = values[fusion.result(e, r).index()];
+      Value& value = value_of(fusion.result(e, r));
       value.computed = true;
       value.upstream = upstream;
       value.component = static_cast<int>(n);
@@ -170,8 +185,9 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
   }
   s.connected = components <= 1;
   int64_t log = 0;
-  for (const auto& [v, value] : values) {
-    if (value.computed && !facts.is_view_of_source[v]) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const Value& value = values[i];
+    if (value.computed && !facts.is_view_of_source[ids[i].index()]) {
       log += RecomputeLog(value.exchanged_reads + (value.plainly_read ? 1 : 0));
     }
   }
