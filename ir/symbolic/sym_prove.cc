@@ -163,6 +163,34 @@ bool ProveWithin(SymInt e, SymInt lo, SymInt end) {
   return ProveNonNegative(e - lo) && ProveNonNegative(end - 1 - e);
 }
 
+// The range of rest + k*(numerator//divisor) from divisor*rest + k*numerator, for a positive
+// divisor: of 3*s - (s + 1)//3 from 8*s - 1. Nothing to gain unless terms of the two cancel.
+std::optional<SymRange> RangeOverDivisor(absl::Span<const SymInt> children,
+                                         absl::Span<const int64_t> coefficients, int64_t constant,
+                                         size_t division) {
+  const int64_t k = coefficients[division];
+  const SymInt numerator = children[division].node()->children[0];
+  const int64_t divisor = *children[division].node()->children[1].maybe_int();
+  if (divisor <= 0) return std::nullopt;
+  SymInt rest = constant;
+  bool shares_terms = false;
+  const Poly n = TermsOf(numerator);
+  for (size_t i = 0; i < children.size(); ++i) {
+    if (i == division) continue;
+    rest = rest + SymInt(coefficients[i]) * children[i];
+    for (const Term& t : n.terms) shares_terms |= t.monomial.is_same(children[i]);
+  }
+  if (!shares_terms) return std::nullopt;
+  const SymInt scaled = SymInt(divisor) * rest + SymInt(k) * numerator;
+  if (!scaled.is_valid()) return std::nullopt;
+  // divisor*(numerator//divisor) is numerator less a remainder.
+  const SymRange all = AddRange(RangeOf(scaled), ScaleRange({1 - divisor, 0}, k));
+  if (all.lo == INT64_MIN || all.hi == INT64_MAX) return std::nullopt;
+  SymRange range = FloorDivRange(all, {divisor, divisor});
+  if (all.lo % divisor != 0) ++range.lo;
+  return range;
+}
+
 // Terms are summed one by one, and once more with two divisions of opposite sign drawn together:
 // the range of (x + y)//4 - 2*(x//8) is that of (x%8 + y)//4. The numerator has one division less,
 // so this ends.
@@ -187,6 +215,8 @@ SymRange RangeOfSum(absl::Span<const SymInt> children, absl::Span<const int64_t>
   const SymInt numerator = children[outer].node()->children[0];
   const SymInt divisor = children[outer].node()->children[1];
   ++nested_ranges;
+  if (const auto over = RangeOverDivisor(children, coefficients, constant, outer))
+    sum = IntersectRange(sum, *over);
   SymInt joined = numerator;
   SymRange rest = {constant, constant};
   for (size_t i = 0; i < children.size(); ++i) {

@@ -294,6 +294,18 @@ TEST_F(SymbolicIntTest, ReshapesCompose) {
   EXPECT_SYM_EQ(FloorDiv(column, d), Mod(i, c));
 }
 
+// A stride of three through a multiple of eight.
+TEST_F(SymbolicIntTest, ReshapesComposeOverQuotients) {
+  const SymInt s = Sym("s", 1, 1 << 17), b = Dim("B");
+  const SymInt extent = FloorDiv(8 * s + 1, 3);
+  EXPECT_EQ(RangeOf(extent).lo, 3);
+  const SymInt row = Sym("row", 0, b * extent - 1);
+  const SymInt linear = Mod(row, b) * extent + FloorDiv(row, b);
+  EXPECT_SYM_EQ(FloorDiv(FloorDiv(row, b), extent), 0);
+  EXPECT_SYM_EQ(FloorDiv(linear, extent), Mod(row, b));
+  EXPECT_SYM_EQ(Mod(linear, extent), FloorDiv(row, b));
+}
+
 TEST_F(SymbolicIntTest, KnownDivisors) {
   const SymInt n = Dim("N"), p = Dim("P"), i = Sym("i", 0, 63), m = Dim("M"), x = Sym("x", -50, 50);
   EXPECT_EQ(KnownDivisor(0), 0);

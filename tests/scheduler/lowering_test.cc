@@ -55,6 +55,21 @@ constexpr char kLayerNorm[] = R"(fusion layer_norm {
   output rstd
 })";
 
+// The rows' extent is a quotient: it takes a proof that they survive the reshape.
+constexpr char kStridedRows[] = R"(fusion strided_rows {
+  symbol N
+  symbol S
+  input x: f32[1, N, S, S]
+  y = x[:, :, 1:S:3, :]
+  m = amax(cat(y, y, axis=3), axes=[3])
+  z = reshape(m, sizes=[N, (S + 1) // 3])
+  output z
+})";
+
+TEST(Reduction, RowsThatAreAQuotient) {
+  for (int64_t s : {2, 8, 9, 16}) ExpectRight(kStridedRows, {.sizes = {{"N", 2}, {"S", s}}});
+}
+
 TEST(Reduction, LayerNormAtManySizes) {
   for (int64_t n : {1, 2, 31, 64, 96, 256, 1000, 1003, 4096, 4099}) {
     ExpectRight(kLayerNorm, {.sizes = {{"M", 5}, {"N", n}}});
