@@ -11,6 +11,7 @@
 #include "ir/text/printer.h"
 #include "scheduler/scheduler.h"
 #include "segmenter/extract.h"
+#include "segmenter/islands.h"
 #include "segmenter/load_segmentation.h"
 #include "segmenter/segment.h"
 
@@ -99,23 +100,25 @@ class ProgramBuilder {
       return absl::OkStatus();
     }
     SEAM_ASSIGN_OR_RETURN(ExtractedGroup group, ExtractGroup(segmented, g));
-    if (IsAcceptedAlone(group.fusion)) return add(std::move(group));
+    if (IsAcceptedAlone(group.fusion, segmented.scheduler(g))) return add(std::move(group));
     return AddParts(segmented, id, group, value_of);
   }
 
   // Which axes are the same is found over the whole Fusion. Where expressions outside of a group
   // had a say in that, the group by itself may not be one plan.
-  bool IsAcceptedAlone(const Fusion& group) const {
+  bool IsAcceptedAlone(const Fusion& group, SchedulerKind as) const {
     const AxisMap axes = AxisMap::Build(group);
     std::vector<ExprId> exprs;
     for (uint32_t e = 0; e < group.num_exprs(); ++e) exprs.push_back(ExprId(e));
-    return guard_.CanSchedule(group, axes, Summarize(group, axes, FactsOf(group), exprs)).ok;
+    return CanScheduleAs(as, guard_, group, axes, FactsOf(group), exprs).ok;
   }
 
   // Such a group cut again, by itself.
   absl::Status AddParts(const SegmentedFusion& segmented, uint32_t id, const ExtractedGroup& group,
                         absl::FunctionRef<int(ValId)> value_of) {
-    SEAM_ASSIGN_OR_RETURN(const SegmentedFusion parts, Segment(group.fusion, guard_));
+    SegmentOptions options;
+    options.disabled_passes = {"horizontal"};  // Which would join them again.
+    SEAM_ASSIGN_OR_RETURN(const SegmentedFusion parts, Segment(group.fusion, guard_, options));
     if (parts.num_groups() == 1) {
       return absl::InternalError(absl::StrCat(
           "group ", id, " of ", std::string(segmented.fusion().name()),

@@ -86,15 +86,6 @@ SymInt ShiftOf(const TracedKernel& traced, int vector) {
   return 0;
 }
 
-std::string KernelName(const Fusion& group, const Schedule& schedule) {
-  std::string name;
-  for (char c : group.name())
-    name.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
-  if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0])))
-    name.insert(0, "k_");
-  return absl::StrCat(name, "_", std::string(SchedulerName(schedule.kind)));
-}
-
 // One kernel of a plan: what it traces, and how its threads are laid out.
 struct Stage {
   GroupShape shape;
@@ -203,6 +194,15 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
 }
 
 }  // namespace
+
+std::string KernelName(const Fusion& group, const Schedule& schedule) {
+  std::string name;
+  for (char c : group.name())
+    name.push_back(absl::ascii_isalnum(static_cast<unsigned char>(c)) ? c : '_');
+  if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0])))
+    name.insert(0, "k_");
+  return absl::StrCat(name, "_", std::string(SchedulerName(schedule.kind)));
+}
 
 kernel::Layout LayoutOf(const Schedule& s) {
   const int64_t row_lanes = 32 / s.lanes_per_row;

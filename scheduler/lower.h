@@ -3,6 +3,8 @@
 // thread level.
 #pragma once
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "scheduler/group_shape.h"
 #include "scheduler/launch_plan.h"
@@ -11,6 +13,9 @@
 namespace seam {
 
 absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
+
+// What a kernel of the group is called: a C identifier.
+std::string KernelName(const Fusion& group, const Schedule& schedule);
 
 // The modes of rows and columns that a schedule stands for.
 kernel::Layout LayoutOf(const Schedule& schedule);

@@ -23,6 +23,8 @@ std::string Schedule::ToString() const {
     absl::StrAppend(&text, ", ", index32 ? 32 : 64, "-bit indices, bases aligned to ",
                     alignment_bytes, " bytes");
   }
+  for (size_t i = 0; i < islands.size(); ++i)
+    absl::StrAppend(&text, i == 0 ? " " : "; ", "island ", i, ": ", islands[i].ToString());
   for (const SymbolFact& f : facts) {
     if (f.value >= 0) {
       absl::StrAppend(&text, ", ", f.symbol, " = ", f.value);

@@ -49,6 +49,8 @@ struct Schedule {
   bool index32 = false;      // 32-bit index arithmetic, guarded.
   int min_ctas_per_sm = 0;
   std::vector<SymbolFact> facts;
+  // Horizontal: the pointwise schedules of the islands, all with as many threads.
+  std::vector<Schedule> islands;
 
   int threads() const { return 32 * warps_per_row * row_warps; }
   // Rows of one CTA.

@@ -20,6 +20,8 @@ constexpr Scheduler kSchedulers[] = {
      alias::Choose, alias::Lower},
     {SchedulerKind::kPointwise, "elementwise operations, views, lookups, random numbers",
      pointwise::CanSchedule, pointwise::Choose, Lower},
+    {SchedulerKind::kHorizontal, "pointwise groups that share nothing, side by side in one launch",
+     nullptr, horizontal::Choose, horizontal::Lower},
     {SchedulerKind::kReduction, "reductions and normalizations, along rows and across them",
      reduction::CanSchedule, reduction::Choose, Lower},
     {SchedulerKind::kLibrary, "one library call", library::CanSchedule, library::Choose,
@@ -77,6 +79,11 @@ double RealGuard::FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
   if (summary.num_tensors > kMaxTensorsPerGroup) return 0;
   if (summary.num_reductions == 0) return 1;
   return reduction::FractionOfPeak(axes, sizes, summary, device_);
+}
+
+Decision RealGuard::CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,
+                                       absl::Span<const GroupSummary> islands) const {
+  return horizontal::CanSchedule(fusion, axes, islands);
 }
 
 }  // namespace seam

@@ -26,7 +26,8 @@ struct ScheduleContext {
 struct Scheduler {
   SchedulerKind kind;
   const char* doc;
-  // Whether a group with this summary can be one plan of this scheduler.
+  // Whether a group with this summary can be one plan of this scheduler. Null: it takes only
+  // islands.
   Decision (*can_schedule)(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
   // The schedule for a group at these sizes.
   absl::StatusOr<Schedule> (*choose)(const Fusion& group, const ScheduleContext& context);
@@ -52,6 +53,8 @@ class RealGuard : public SchedulabilityGuard {
                        const GroupSummary& summary) const override;
   double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
                         const GroupSummary& summary) const override;
+  Decision CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,
+                              absl::Span<const GroupSummary> islands) const override;
 
  private:
   DeviceInfo device_;

@@ -21,6 +21,13 @@ namespace pointwise {
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context);
 }  // namespace pointwise
+namespace horizontal {
+// Of islands; a group that is one island is none of this scheduler's.
+Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
+                     absl::Span<const GroupSummary> islands);
+absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context);
+absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
+}  // namespace horizontal
 namespace reduction {
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
 double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes, const GroupSummary& summary,

@@ -70,7 +70,7 @@ void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances,
     }
     for (ValId v : fusion_->operands(instance.expr)) {
       const Source source = sources[next++];
-      if (source.slot != kNone || facts_.weightless[v.index()]) continue;
+      if (source.slot != kNone || !facts_.connects_readers[v.index()]) continue;
       const UseList& uses = edge_states_[source.edge].uses;
       if (uses_[uses.head].instance == i) connect_all(group, i, uses);
     }
@@ -219,7 +219,7 @@ void SegmentedFusion::JoinReads(EdgeId kept, EdgeId dropped) {
   EdgeState& to = edge_states_[kept.index()];
   const EdgeState& from = edge_states_[dropped.index()];
   const SegmentedEdge& edge = edges_[kept.index()];
-  if (!facts_.weightless[edge.val.index()]) {
+  if (facts_.connects_readers[edge.val.index()]) {
     Connect(groups_[edge.to.index()], uses_[to.uses.head].instance, uses_[from.uses.head].instance);
   }
   Append(to.uses, from.uses);
@@ -231,8 +231,13 @@ void SegmentedFusion::ServeReaders(GroupId g, uint32_t slot, const UseList& read
   Group& group = groups_[g.index()];
   const UseList segment = readers;
   AddReaders(group, slot, segment);
-  if (segment.head != kNone && !facts_.weightless[SlotValue(slot).index()]) {
-    Connect(group, slots_[slot].instance, uses_[segment.head].instance);
+  if (!facts_.weightless[SlotValue(slot).index()]) {
+    // Readers of what connects them are connected already.
+    const bool first_only = facts_.connects_readers[SlotValue(slot).index()];
+    for (uint32_t u = segment.head; u != kNone;
+         u = u == segment.tail || first_only ? kNone : uses_[u].next) {
+      Connect(group, slots_[slot].instance, uses_[u].instance);
+    }
   }
   AddDownstream(g, Source{slot, kNone}, downstream);
   std::vector<std::pair<uint32_t, FamilyId>> work;

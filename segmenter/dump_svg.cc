@@ -28,6 +28,8 @@ Colors ColorsOf(SchedulerKind kind) {
       return {"#f4f4f5", "#a1a1aa"};
     case SchedulerKind::kPointwise:
       return {"#ecfdf5", "#059669"};
+    case SchedulerKind::kHorizontal:
+      return {"#f0fdfa", "#0d9488"};
     case SchedulerKind::kTranspose:
       return {"#ecfeff", "#0891b2"};
     case SchedulerKind::kReduction:

@@ -128,8 +128,7 @@ void SegmentedFusion::JoinComponents(const Border& border, GroupId largest, Grou
     }
     return c;
   };
-  const auto connect = [&](ValId v, uint32_t a, uint32_t b) {
-    if (facts_.weightless[v.index()]) return;
+  const auto connect = [&](uint32_t a, uint32_t b) {
     a = find(a);
     b = find(b);
     if (a == b) return;
@@ -139,14 +138,21 @@ void SegmentedFusion::JoinComponents(const Border& border, GroupId largest, Grou
   const auto reader = [&](EdgeId e) { return uses_[edge_states_[e.index()].uses.head].instance; };
   for (size_t i = 0; i < border.reads.size(); ++i) {
     const auto [v, e] = border.reads[i];
+    if (!facts_.connects_readers[v.index()]) continue;
     if (i + 1 < border.reads.size() && border.reads[i + 1].first == v) {
-      connect(v, reader(e), reader(border.reads[i + 1].second));
+      connect(reader(e), reader(border.reads[i + 1].second));
     }
     const EdgeId other = data_edge(largest, v);
-    if (other.valid()) connect(v, reader(e), reader(other));
+    if (other.valid()) connect(reader(e), reader(other));
   }
   for (const Border::Crossing& c : border.crossing) {
-    connect(edge(c.edge).val, slots_[c.slot].instance, reader(c.edge));
+    const ValId v = edge(c.edge).val;
+    if (facts_.weightless[v.index()]) continue;
+    const UseList& uses = edge_states_[c.edge.index()].uses;
+    for (uint32_t u = uses.head; u != kNone;
+         u = u == uses.tail || facts_.connects_readers[v.index()] ? kNone : uses_[u].next) {
+      connect(slots_[c.slot].instance, uses_[u].instance);
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "ir/status.h"
 #include "segmenter/dump.h"
+#include "segmenter/islands.h"
 #include "segmenter/traffic.h"
 
 namespace seam {
@@ -280,7 +281,12 @@ class Explainer {
     }
     std::sort(exprs.begin(), exprs.end());
     exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
-    return guard_.CanSchedule(f_, s_.axes(), Summarize(f_, s_.axes(), s_.facts(), exprs));
+    const Decision d =
+        CanScheduleAs(SchedulerKind::kNone, guard_, f_, s_.axes(), s_.facts(), exprs);
+    if (d.ok || d.reason != ReasonCode::kUnconnected) return d;
+    const Decision islands =
+        CanScheduleAs(SchedulerKind::kHorizontal, guard_, f_, s_.axes(), s_.facts(), exprs);
+    return !islands.ok && islands.reason == ReasonCode::kUnconnected ? d : islands;
   }
 
   // "who refuses it: reason, detail (`expression`): what the reason means".

@@ -15,22 +15,19 @@ namespace {
 
 class Extractor {
  public:
-  Extractor(const SegmentedFusion& s, GroupId g)
-      : s_(s),
-        f_(s.fusion()),
-        group_(g),
-        builder_(absl::StrCat("g", g.index())),
-        importer_(&builder_.env()) {}
+  // Without a segmentation, values have the layouts that `f` gives them.
+  Extractor(const Fusion& f, const SegmentedFusion* s, const std::string& name)
+      : f_(f), s_(s), builder_(name), importer_(&builder_.env()) {}
 
-  absl::StatusOr<ExtractedGroup> Run() {
-    return Extract(s_.inputs(group_), s_.outputs(group_), s_.all_exprs(group_));
+  absl::StatusOr<ExtractedGroup> Run(GroupId g) {
+    return Extract(s_->inputs(g), s_->outputs(g), s_->all_exprs(g));
   }
 
   // What `output` alone takes.
-  absl::StatusOr<ExtractedGroup> RunFor(ValId output) {
+  absl::StatusOr<ExtractedGroup> RunFor(GroupId g, ValId output) {
     absl::flat_hash_set<ValId> needed = {output};
     std::vector<ExprId> exprs;
-    const std::vector<ExprId> all = s_.all_exprs(group_);
+    const std::vector<ExprId> all = s_->all_exprs(g);
     for (auto e = all.rbegin(); e != all.rend(); ++e) {
       bool needs = false;
       for (int r = 0; r < f_.num_results(*e); ++r) needs |= needed.contains(f_.result(*e, r));
@@ -39,14 +36,13 @@ class Extractor {
       needed.insert(f_.operands(*e).begin(), f_.operands(*e).end());
     }
     std::reverse(exprs.begin(), exprs.end());
-    std::vector<ValId> inputs = s_.inputs(group_);
+    std::vector<ValId> inputs = s_->inputs(g);
     inputs.erase(
         std::remove_if(inputs.begin(), inputs.end(), [&](ValId v) { return !needed.contains(v); }),
         inputs.end());
     return Extract(inputs, {output}, exprs);
   }
 
- private:
   absl::StatusOr<ExtractedGroup> Extract(const std::vector<ValId>& inputs,
                                          const std::vector<ValId>& outputs,
                                          const std::vector<ExprId>& exprs) {
@@ -62,6 +58,7 @@ class Extractor {
     return ExtractedGroup{std::move(fusion), inputs, outputs, exprs};
   }
 
+ private:
   // Declares the symbols in the order of the original, so that equal groups print alike.
   void CollectSymbols(const std::vector<ValId>& inputs, const std::vector<ValId>& outputs,
                       const std::vector<ExprId>& exprs) {
@@ -116,7 +113,8 @@ class Extractor {
       for (SymInt stride : f_.strides(v)) strides.push_back(importer_.Import(stride));
       return strides;
     }
-    const AxisVector& order = s_.buffer(s_.buffer_of(v)).order;
+    if (s_ == nullptr) return std::nullopt;
+    const AxisVector& order = s_->buffer(s_->buffer_of(v)).order;
     if (order.empty()) return std::nullopt;
     strides.resize(f_.rank(v));
     SymInt stride = 1;
@@ -144,13 +142,14 @@ class Extractor {
     }
   }
 
-  const SegmentedFusion& s_;
   const Fusion& f_;
-  const GroupId group_;
+  const SegmentedFusion* s_;
   FusionBuilder builder_;
   SymImporter importer_;
   absl::flat_hash_map<ValId, ValId> new_vals_;
 };
+
+std::string NameOf(GroupId g) { return absl::StrCat("g", g.index()); }
 
 }  // namespace
 
@@ -158,12 +157,29 @@ absl::StatusOr<ExtractedGroup> ExtractGroup(const SegmentedFusion& segmented, Gr
   if (group.index() >= segmented.group_limit() || !segmented.alive(group)) {
     return absl::InvalidArgumentError(absl::StrCat("there is no group ", group.index()));
   }
-  return Extractor(segmented, group).Run();
+  return Extractor(segmented.fusion(), &segmented, NameOf(group)).Run(group);
 }
 
 absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, GroupId group,
                                              ValId output) {
-  return Extractor(segmented, group).RunFor(output);
+  return Extractor(segmented.fusion(), &segmented, NameOf(group)).RunFor(group, output);
+}
+
+absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::string& name,
+                                           const std::vector<ExprId>& exprs) {
+  absl::flat_hash_set<ValId> computed, read;
+  for (ExprId e : exprs) {
+    for (int r = 0; r < fusion.num_results(e); ++r) computed.insert(fusion.result(e, r));
+    read.insert(fusion.operands(e).begin(), fusion.operands(e).end());
+  }
+  std::vector<ValId> inputs, outputs;
+  for (ValId v : fusion.inputs()) {
+    if (read.contains(v)) inputs.push_back(v);
+  }
+  for (ValId v : fusion.outputs()) {
+    if (computed.contains(v)) outputs.push_back(v);
+  }
+  return Extractor(fusion, nullptr, name).Extract(inputs, outputs, exprs);
 }
 
 }  // namespace seam

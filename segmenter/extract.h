@@ -2,6 +2,7 @@
 // read.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,5 +27,10 @@ absl::StatusOr<ExtractedGroup> ExtractGroup(const SegmentedFusion& segmented, Gr
 // What one of the outputs of an existing group takes of it.
 absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, GroupId group,
                                              ValId output);
+
+// The expressions (ascending) of a Fusion as one of their own, with the symbols, inputs and outputs
+// of the Fusion that they have to do with. They read no other expression's results.
+absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::string& name,
+                                           const std::vector<ExprId>& exprs);
 
 }  // namespace seam

@@ -46,6 +46,8 @@ absl::string_view SchedulerName(SchedulerKind kind) {
       return "alias";
     case SchedulerKind::kPointwise:
       return "pointwise";
+    case SchedulerKind::kHorizontal:
+      return "horizontal";
     case SchedulerKind::kTranspose:
       return "transpose";
     case SchedulerKind::kReduction:
@@ -58,6 +60,12 @@ absl::string_view SchedulerName(SchedulerKind kind) {
       return "communication";
   }
   return "unknown";
+}
+
+Decision SchedulabilityGuard::CanScheduleIslands(const Fusion&, const AxisMap&,
+                                                 absl::Span<const GroupSummary>) const {
+  return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kUnconnected, {},
+                          "no data flow between them and no input in common");
 }
 
 }  // namespace seam

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "segmenter/sizes.h"
 #include "segmenter/summary.h"
 
@@ -37,6 +38,7 @@ enum class SchedulerKind : uint8_t {
   kNone,
   kAlias,
   kPointwise,
+  kHorizontal,  // Pointwise islands side by side; see islands.h.
   kTranspose,
   kReduction,
   kLibrary,
@@ -80,6 +82,11 @@ class SchedulabilityGuard {
     (void)axes, (void)sizes, (void)summary;
     return 1;
   }
+  // Whether one launch can hold groups that it accepts, with these summaries, as islands side by
+  // side; see islands.h. Nothing flows between them and they read nothing in common. Linear in
+  // their number.
+  virtual Decision CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,
+                                      absl::Span<const GroupSummary> islands) const;
 };
 
 }  // namespace seam

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "segmenter/dump.h"
+#include "segmenter/islands.h"
 #include "segmenter/load_draft.h"
 #include "segmenter/passes.h"
 #include "segmenter/verify.h"
@@ -149,9 +150,9 @@ absl::StatusOr<LoadedSegmentation> LoadSegmentation(const Fusion& fusion, absl::
 
 absl::Status CheckSchedulable(const SegmentedFusion& segmented, const SchedulabilityGuard& guard) {
   for (GroupId g : segmented.groups()) {
-    const Decision decision =
-        guard.CanSchedule(segmented.fusion(), segmented.axes(), segmented.summary(g));
     const SchedulerKind scheduler = segmented.scheduler(g);
+    const Decision decision = CanScheduleAs(scheduler, guard, segmented.fusion(), segmented.axes(),
+                                            segmented.facts(), segmented.all_exprs(g));
     if (decision.ok && decision.scheduler == scheduler) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "group ", g.index(), " is no plan of the scheduler ", SchedulerName(scheduler), ": ",

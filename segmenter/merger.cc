@@ -98,8 +98,13 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
     decision = Weigh(members, estimate.summary, estimate.saved_bytes, std::move(decision));
   }
   if (!decision.ok) return decision;
-  const Convexity convexity = s_.CheckConvex(members, kMaxSearchedEdges, placement);
-  if (convexity == Convexity::kConvex) return decision;
+  return DecideConvex(members, kMaxSearchedEdges, std::move(decision), placement);
+}
+
+Decision Merger::DecideConvex(absl::Span<const GroupId> members, int max_edges, Decision accepted,
+                              Placement* placement) {
+  const Convexity convexity = s_.CheckConvex(members, max_edges, placement);
+  if (convexity == Convexity::kConvex) return accepted;
   std::vector<ExprId> about;
   for (GroupId g : members) about.push_back(s_.first_expr(g));
   if (convexity == Convexity::kNotConvex) {
@@ -170,7 +175,7 @@ bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
   if (Refused(members) || !status_.ok()) return false;
   Decision decision = DecideByOutline(members);
   if (!decision.ok) {
-    Record(pass, members, options_.trace ? Gain(members) : 0, decision);
+    Record(TrialOf(pass, members, options_.trace ? Gain(members) : 0), decision);
     Remember(members, decision);
     return false;
   }
@@ -183,6 +188,22 @@ bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
                                 "views cost nothing, and would be written by a kernel");
   }
   Record(TrialOf(pass, members, gain), decision);
+  if (!decision.ok) {
+    Remember(members, decision);
+    return false;
+  }
+  Commit(members, placement, decision.scheduler);
+  return true;
+}
+
+bool Merger::TryIslands(const char* pass, absl::Span<const GroupId> members) {
+  if (!status_.ok()) return false;
+  std::vector<GroupSummary> islands;
+  for (GroupId g : members) islands.push_back(s_.summary(g));
+  Placement placement;
+  Decision decision = guard_.CanScheduleIslands(s_.fusion(), s_.axes(), islands);
+  if (decision.ok) decision = DecideConvex(members, kMaxIslandEdges, decision, &placement);
+  Record(TrialOf(pass, members, GainOf(members, 0)), decision);
   if (!decision.ok) {
     Remember(members, decision);
     return false;

@@ -38,6 +38,10 @@ class Merger {
   // Makes one group of the members if the guard accepts it and no path leaves and returns.
   bool TryMerge(const char* pass, absl::Span<const GroupId> members);
 
+  // Makes one group of members between which nothing flows and that read nothing in common, if the
+  // guard accepts them as islands.
+  bool TryIslands(const char* pass, absl::Span<const GroupId> members);
+
   // Tries the pairs, a window of them after the other along the order of the groups, each in the
   // order of the gains as they change, ties by the lower ids. Returns whether any merged.
   bool MergePairs(const char* pass, std::vector<std::pair<GroupId, GroupId>> pairs);
@@ -66,6 +70,7 @@ class Merger {
  private:
   // Of a merge without a cycle a handful is searched; what takes hundreds is hardly ever one.
   static constexpr int kMaxSearchedEdges = 256;
+  static constexpr int kMaxIslandEdges = 4096;     // Searched for a cycle among islands.
   static constexpr uint32_t kMaxViewBorder = 256;  // Edges of a group of views that merges.
   static constexpr int kMaxExactExprs = 4096;      // Of a trial that is decided from scratch.
 
@@ -86,6 +91,9 @@ class Merger {
   static uint64_t Key(GroupId a, GroupId b);
   // A refusal for what holds whatever flows between the members, at the cost of a look at each.
   Decision DecideByOutline(absl::Span<const GroupId> members) const;
+  // Refused if a path leaves the members and returns.
+  Decision DecideConvex(absl::Span<const GroupId> members, int max_edges, Decision accepted,
+                        Placement* placement);
   Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
   Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,

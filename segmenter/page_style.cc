@@ -9,7 +9,7 @@ const char kPageStyle[] = R"css(
   --paper: #fbfbfa; --panel: #ffffff; --ink: #1c1f24; --dim: #6b7280; --line: #e4e4e0;
   --soft: #f3f3f0; --edge: #9ca3af; --accent: #2f5fd0; --accent-soft: #e8eefc;
   --good: #15803d; --good-soft: #dcfce7; --bad: #b45309; --bad-soft: #fef3c7; --shadow: #0000000f;
-  --pointwise: #0f8a62; --reduction: #2f5fd0; --library: #c2570c; --alias: #8a8f98;
+  --pointwise: #0f8a62; --horizontal: #0d9488; --reduction: #2f5fd0; --library: #c2570c; --alias: #8a8f98;
   --transpose: #0e7490; --template: #a16207; --communication: #8b3fb8; --none: #8a8f98;
   --code-keyword: #7c3aed; --code-comment: #7b8794; --code-number: #b45309;
 }
@@ -18,7 +18,7 @@ const char kPageStyle[] = R"css(
   --paper: #15171b; --panel: #1b1e23; --ink: #e6e7ea; --dim: #969ca8; --line: #2e3239;
   --soft: #23272d; --edge: #646b78; --accent: #86a8ff; --accent-soft: #25304d;
   --good: #4ade80; --good-soft: #173524; --bad: #fbbf24; --bad-soft: #3d3014; --shadow: #00000066;
-  --pointwise: #3fbf93; --reduction: #86a8ff; --library: #f39a5b; --alias: #9aa0aa;
+  --pointwise: #3fbf93; --horizontal: #2dd4bf; --reduction: #86a8ff; --library: #f39a5b; --alias: #9aa0aa;
   --transpose: #4fc3d9; --template: #e0b64a; --communication: #c694ec; --none: #9aa0aa;
   --code-keyword: #b9a1ff; --code-comment: #7f8793; --code-number: #e5ae5a;
 }

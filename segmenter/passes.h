@@ -1,5 +1,5 @@
 // The passes of segmentation, each in the file of its name. Segment() runs them in this order; the
-// three that merge take turns until none finds anything.
+// three that merge take turns until none finds anything, and islands are joined at the end.
 #pragma once
 
 #include <memory>
@@ -43,6 +43,9 @@ bool MergeVertically(Merger& merger);  // A producer and a consumer of one value
 bool MergeSiblings(Merger& merger);    // Two readers of one value.
 bool MergeClosures(
     Merger& merger);  // Two that a path through others joins, with all that is on such paths.
+// Groups that share nothing, side by side in one launch. The last to run: what it joins would have
+// to be taken apart for any other merge.
+bool MergeHorizontally(Merger& merger);
 // Each changes borders, where that lowers the price of the cut, and returns whether it did.
 bool SplitGroups(Merger& merger,
                  Refinement& refinement);  // Cuts a group and merges around the cut.

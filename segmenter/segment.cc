@@ -20,6 +20,7 @@ constexpr SegmentPass kPasses[] = {
     {"closures", "Merges two groups and everything on the paths between them"},
     {"split", "Cuts a group where its halves go better with what is around them"},
     {"borders", "Moves expressions from group to group, several moves ahead"},
+    {"horizontal", "Puts pointwise groups that share nothing side by side in one launch"},
 };
 
 bool IsEnabled(const SegmentOptions& options, absl::string_view pass) {
@@ -79,6 +80,9 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
     if (!changed && enabled("borders")) changed = MoveBorders(merger, refinement);
     SEAM_RETURN_IF_ERROR(merger.status());
   }
+
+  if (enabled("horizontal")) MergeHorizontally(merger);
+  SEAM_RETURN_IF_ERROR(merger.status());
 
   const std::vector<GroupId> numbers = FinalNumbers(segmented);
   SegmentationLog log = merger.Log(numbers);

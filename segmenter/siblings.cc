@@ -20,7 +20,7 @@ bool MergeSiblings(Merger& merger) {
   for (uint32_t i = 0; i < s.fusion().num_vals(); ++i) {
     const ValId v(i);
     // Reading one element once instead of twice is no reason to share a kernel.
-    if (!s.buffer_of(v).valid() || s.facts().weightless[i] || s.axes().axes(v).empty()) continue;
+    if (!s.buffer_of(v).valid() || !s.facts().connects_readers[i]) continue;
     std::vector<GroupId> readers;
     for (EdgeId e : s.readers(s.buffer_of(v))) readers.push_back(s.edge(e).to);
     std::sort(readers.begin(), readers.end(), [&](GroupId a, GroupId b) {

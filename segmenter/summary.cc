@@ -59,9 +59,11 @@ ValueFacts FactsOf(const Fusion& fusion) {
     return std::all_of(domain.begin(), domain.end(),
                        [](const IterDomain& d) { return d.is_broadcast(); });
   };
+  facts.connects_readers.resize(fusion.num_vals());
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
     const ValId v(i);
     const ExprId e = fusion.definition(v);
+    facts.connects_readers[i] = !one_element(v);
     if (AxisMap::IsSource(fusion, v)) {
       facts.weightless[i] = !e.valid() && one_element(v);
       facts.is_view_of_source[i] = true;
@@ -76,6 +78,7 @@ ValueFacts FactsOf(const Fusion& fusion) {
     facts.weightless[i] =
         (c == OpClass::Factory || view || c == OpClass::Elementwise || c == OpClass::Cast) &&
         all(facts.weightless);
+    if (facts.weightless[i]) facts.connects_readers[i] = false;
     facts.is_view_of_source[i] = c == OpClass::Factory || (view && all(facts.is_view_of_source));
     if (!view) continue;
     const uint32_t from = fusion.operands(e)[0].index();
@@ -154,7 +157,7 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
           AddToAntichain(s.held, Difference(axes.axes(v), exchanged), /*keep_smallest=*/true);
         }
       }
-      if (!facts.weightless[v.index()]) {
+      if (value.computed ? !facts.weightless[v.index()] : facts.connects_readers[v.index()]) {
         if (value.component < 0) value.component = static_cast<int>(n);
         const int a = find(value.component), b = find(static_cast<int>(n));
         component[std::max(a, b)] = std::min(a, b);

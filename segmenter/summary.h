@@ -30,7 +30,7 @@ struct GroupSummary {
   bool views_only = false;  // Every expression is a View or Broadcast (a candidate for alias).
   bool library = false;     // A library call; alone by rule.
   bool barrier = false;     // A segment_set; alone by rule.
-  bool connected = true;    // One component through data edges or shared inputs; see IsWeightless.
+  bool connected = true;    // One component through data edges or shared inputs.
   // Upper bound on how often a computed value is needed under different index maps: the product
   // over values read under k > 1 maps inside the group of k. 1 when there is none.
   int recompute_factor = 1;
@@ -51,6 +51,9 @@ struct ValueFacts {
   // Derived from factories and one-element inputs alone, without axes of its own: costs no memory
   // traffic and connects nobody who shares it.
   std::vector<bool> weightless;
+  // Whether those who read it are connected by that: all but what is weightless or one element,
+  // which nobody saves much by reading once.
+  std::vector<bool> connects_readers;
   // An input, or views of one: reading it under many maps is many loads, and no value is computed
   // again.
   std::vector<bool> is_view_of_source;
@@ -59,7 +62,7 @@ struct ValueFacts {
   // who takes any strides.
   std::vector<bool> is_free_to_read, is_free_to_return;
 };
-ValueFacts FactsOf(const Fusion& fusion);  // Both per value. Linear.
+ValueFacts FactsOf(const Fusion& fusion);  // All per value. Linear.
 
 // The summary of a group of these expressions (ascending, each once), from the definitions above.
 // What groups carry is kept incrementally (segmenter/segmented_fusion.h) and must equal this.

@@ -45,7 +45,7 @@ absl::StatusOr<CutFigures> ByTheRule(const NamedGraph& graph) {
   SegmentOptions options;
   options.sizes = graph.sizes;
   SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(graph.fusion, graph.sizes));
-  SEAM_ASSIGN_OR_RETURN(const SegmentedFusion cut, Segment(graph.fusion, RuleGuard(), options));
+  SEAM_ASSIGN_OR_RETURN(const SegmentedFusion cut, Segment(graph.fusion, IslandGuard(), options));
   return FiguresOf(cut, sizes);
 }
 

@@ -2,6 +2,7 @@
 // simulator.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
@@ -38,6 +39,62 @@ TEST(Pointwise, MisalignedBases) {
   for (int alignment : {1, 2, 4, 8}) {
     ExpectRight(kBias, {.sizes = {{"M", 5}, {"N", 64}}, .alignment_bytes = alignment});
   }
+}
+
+// Islands of unlike shapes, dtypes and depths, one of them empty at times, and a scalar for all.
+constexpr char kIslands[] = R"(fusion islands {
+  symbol M
+  symbol N
+  symbol K
+  input rate: f32[]
+  input a: f32[M, N]
+  input b: bf16[K]
+  input c: f32[N]
+  input d: f32[M, 3]
+  x = a * rate + c
+  y = cast(cast(b, dtype=f32) - rate, dtype=bf16)
+  z = exp(d[:, 1:3])
+  w = sin(d)
+  output x
+  output y
+  output z
+  output w
+})";
+
+TEST(Horizontal, IslandsOfManySizes) {
+  for (int64_t m : {0, 1, 7}) {
+    for (int64_t n : {0, 1, 64, 1003}) {
+      for (int64_t k : {0, 1, 5, 4096})
+        ExpectRight(kIslands, {.sizes = {{"M", m}, {"N", n}, {"K", k}}});
+    }
+  }
+}
+
+TEST(Horizontal, OneLaunchKeepsTheIslandsVectors) {
+  const GroupResult result =
+      RunGroupText(kIslands, {.sizes = {{"M", 300}, {"N", 64}, {"K", 4097}}});
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  ASSERT_EQ(result.schedule.islands.size(), 3u);
+  EXPECT_EQ(result.schedule.islands[0].vector, 4);
+  EXPECT_EQ(result.schedule.islands[1].vector, 8);
+  EXPECT_EQ(result.schedule.islands[0].threads(), result.schedule.islands[1].threads());
+  EXPECT_EQ(result.schedule.islands[0].threads(), result.schedule.islands[2].threads());
+}
+
+// More pointers than one launch takes.
+TEST(Horizontal, ManyIslandsTakeSeveralLaunches) {
+  std::string text = "fusion many {\n";
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&text, "  symbol N", i, "\n  input x", i, ": f32[N", i, "]\n  y", i, " = x", i,
+                    " * ", i, ".0\n  output y", i, "\n");
+  }
+  text += "}";
+  GroupRun run;
+  int launches = 0;
+  for (int i = 0; i < 300; ++i) run.sizes[absl::StrCat("N", i)] = i % 7;
+  run.edit_plan = [&](LaunchPlan& plan) { launches = static_cast<int>(plan.launches.size()); };
+  ExpectRight(text, run);
+  EXPECT_EQ(launches, 3);
 }
 
 constexpr char kLayerNorm[] = R"(fusion layer_norm {

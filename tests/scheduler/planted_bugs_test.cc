@@ -165,5 +165,45 @@ TEST(PlantedBugs, Pointwise) {
             3);
 }
 
+// Islands: CTAs that run no island or two, read the other's tensor or the wrong part of theirs.
+constexpr char kIslands[] = R"(fusion islands {
+  symbol M
+  symbol N
+  input x: f32[M]
+  input y: bf16[N]
+  a = x * 2.0
+  b = cast(cast(y, dtype=f32) + 1.0, dtype=bf16)
+  output a
+  output b
+})";
+
+TEST(PlantedBugs, Islands) {
+  EXPECT_GT(ExpectAllFound(kIslands, {{.sizes = {{"M", 1003}, {"N", 5000}}},
+                                      {.sizes = {{"M", 4000}, {"N", 777}}}}),
+            5);
+}
+
+// The first CTA of an island off by one, and the border between the two.
+TEST(PlantedBugs, BordersOfIslands) {
+  for (const int64_t by : {-1, 1}) {
+    GroupRun run{.sizes = {{"M", 1003}, {"N", 5000}}};
+    run.edit_plan = [&](LaunchPlan& plan) {
+      auto& island = std::get<kernel::If>(plan.launches[0].kernel.body[1].node);
+      std::get<kernel::IndexValue>(island.body[0].node).value += by;
+    };
+    EXPECT_FALSE(RunGroupText(kIslands, run).status.ok()) << by;
+    run.edit_plan = [&](LaunchPlan& plan) {
+      const auto& island = std::get<kernel::If>(plan.launches[0].kernel.body[0].node);
+      const std::vector<SymInt>& parameters = plan.launches[0].kernel.parameters;
+      for (size_t i = 0; i + 1 < parameters.size(); ++i) {
+        for (const SymNode* s : FreeSymbols(island.condition)) {
+          if (s == parameters[i].node()) plan.launches[0].arguments[i] += by;
+        }
+      }
+    };
+    EXPECT_FALSE(RunGroupText(kIslands, run).status.ok()) << by;
+  }
+}
+
 }  // namespace
 }  // namespace seam

@@ -68,6 +68,7 @@ int Run(const Options& options) {
     }
     SegmentOptions segment;
     segment.disabled_passes = options.without;
+    segment.disabled_passes.push_back("horizontal");  // The prices know no islands.
     const absl::StatusOr<SegmentedFusion> cut = Segment(*fusion, *guard, segment);
     if (!cut.ok()) {
       std::printf("seed %u: %s\n", seed, cut.status().ToString().c_str());

@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", first, "Of the first")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const RealGuard real;
-  const RuleGuard rule;
+  const IslandGuard rule;
   Counts by_real, by_rule, by_moody;
   for (int i = 0; i < count; ++i) {
     const uint32_t seed = first + static_cast<uint32_t>(i);

@@ -33,6 +33,19 @@ class RuleGuard : public SchedulabilityGuard {
   }
 };
 
+// And what is connected by nothing may be islands.
+class IslandGuard : public RuleGuard {
+ public:
+  Decision CanScheduleIslands(const Fusion& f, const AxisMap& axes,
+                              absl::Span<const GroupSummary> islands) const override {
+    for (const GroupSummary& island : islands) {
+      const Decision d = CanSchedule(f, axes, island);
+      if (!d.ok) return d;
+    }
+    return Decision::Accept(SchedulerKind::kHorizontal);
+  }
+};
+
 // As above, and groups of at least `from_exprs` expressions are refused in one case of four, by
 // their sizes. Not a monotone guard: merges must stay right whatever a guard says.
 class MoodyGuard : public RuleGuard {

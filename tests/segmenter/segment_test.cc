@@ -233,6 +233,69 @@ TEST(SegmentTest, UnconnectedPartsStayApart) {
       (Strings{"x -> a", "y -> b"}));
 }
 
+// The groups' schedulers and outputs with a guard that takes islands.
+Strings Islands(const std::string& body, const SegmentOptions& options = {}) {
+  const Fusion f = Parse(body);
+  SegmentOptions checked = options;
+  checked.verify_each_merge = true;
+  const absl::StatusOr<SegmentedFusion> s = Segment(f, IslandGuard(), checked);
+  if (!s.ok()) return {s.status().ToString()};
+  Strings groups;
+  for (GroupId g : s->groups()) {
+    groups.push_back(
+        absl::StrCat(std::string(SchedulerName(s->scheduler(g))), ": ", Names(f, s->outputs(g))));
+  }
+  return groups;
+}
+
+TEST(SegmentTest, UnconnectedPartsAreIslands) {
+  const std::string two =
+      "input x: f32[8]\n input y: f32[9]\n a = x * 2.0\n b = y * 2.0\n output a\n output b";
+  EXPECT_EQ(Islands(two), Strings{"horizontal: a b"});
+  SegmentOptions without;
+  without.disabled_passes = {"horizontal"};
+  EXPECT_EQ(Islands(two, without), (Strings{"pointwise: a", "pointwise: b"}));
+}
+
+// One number that all read, the norm of all gradients, say, keeps no islands apart.
+TEST(SegmentTest, IslandsShareOneElement) {
+  EXPECT_EQ(Islands(R"(input x: f32[8, 3]
+    input y: f32[9]
+    n = sum(y, axes=[0])
+    c = segment_set(n)
+    a = x * c
+    b = y * c
+    output a
+    output b)"),
+            (Strings{"reduction: n", "library: c", "horizontal: a b"}));
+}
+
+// From the results: u has to wait for two reductions, v for none, and both for nobody.
+TEST(SegmentTest, IslandsOfUnlikeDepths) {
+  EXPECT_EQ(Islands(R"(input x: f32[8, 16]
+    input y: f32[9]
+    s = sum(x, axes=[0])
+    b = segment_set(s)
+    u = exp(b)
+    v = exp(y)
+    output u
+    output v)"),
+            (Strings{"reduction: s", "library: b", "horizontal: u v"}));
+}
+
+// Not u with v, which waits for it through the reduction; with w, for which nobody waits.
+TEST(SegmentTest, IslandsMakeNoCycle) {
+  EXPECT_EQ(Islands(R"(input x: f32[8, 16]
+    input y: f32[9]
+    u = exp(x)
+    s = segment_set(u)
+    v = exp(s)
+    w = exp(y)
+    output v
+    output w)"),
+            (Strings{"pointwise: u", "library: s", "horizontal: v w"}));
+}
+
 TEST(SegmentTest, SizesOfNothingAndOne) {
   EXPECT_EQ(Kernels("input x: f32[0, 4]\n y = x - sum(x, axes=[1])[:, None]\n output y"),
             Strings{"x -> y"});
@@ -272,10 +335,10 @@ TEST(SegmentTest, DisabledPassesAndBadOptions) {
   for (const SegmentPass& pass : SegmentPasses()) none.disabled_passes.push_back(pass.name);
   EXPECT_EQ(Kernels(f, none).size(), 4u);
   SegmentOptions unknown;
-  unknown.disabled_passes = {"horizontal"};
+  unknown.disabled_passes = {"diagonal"};
   EXPECT_EQ(Segment(f, RuleGuard(), unknown).status().message(),
-            "there is no pass `horizontal`; the passes are privatize, vertical, siblings, "
-            "closures, split, borders");
+            "there is no pass `diagonal`; the passes are privatize, vertical, siblings, "
+            "closures, split, borders, horizontal");
   SegmentOptions sizes;
   sizes.sizes = {{"M", 3}};
   EXPECT_EQ(Segment(f, RuleGuard(), sizes).status().message(),

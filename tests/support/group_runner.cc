@@ -8,6 +8,7 @@
 #include "ir/status.h"
 #include "ir/text/parser.h"
 #include "runtime/simulator/simulator.h"
+#include "segmenter/summary.h"
 
 namespace seam::testing {
 namespace {
@@ -103,8 +104,13 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
     const OpClass c = group.info(ExprId(i)).op_class;
     reduces |= c == OpClass::Reduction || c == OpClass::Welford;
   }
-  const Scheduler& scheduler =
-      *FindScheduler(reduces ? SchedulerKind::kReduction : SchedulerKind::kPointwise);
+  std::vector<ExprId> exprs;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) exprs.push_back(ExprId(i));
+  const bool islands =
+      !reduces && !Summarize(group, AxisMap::Build(group), FactsOf(group), exprs).connected;
+  const Scheduler& scheduler = *FindScheduler(reduces   ? SchedulerKind::kReduction
+                                              : islands ? SchedulerKind::kHorizontal
+                                                        : SchedulerKind::kPointwise);
   SEAM_ASSIGN_OR_RETURN(result.schedule, scheduler.choose(group, context));
   if (run.edit) run.edit(result.schedule);
   SEAM_ASSIGN_OR_RETURN(LaunchPlan plan, scheduler.lower(group, result.schedule));

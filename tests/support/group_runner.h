@@ -27,7 +27,7 @@ struct GroupResult {
   absl::Status status;  // Of lowering, simulating and comparing.
 };
 
-// With pointwise or reduction, whichever fits the Fusion.
+// With pointwise, horizontal or reduction, whichever fits the Fusion.
 GroupResult RunGroup(const Fusion& group, const GroupRun& run);
 GroupResult RunGroupText(const std::string& text, const GroupRun& run);
 

@@ -1,0 +1,26 @@
+// Islands: the parts of a group between which nothing flows and that read nothing in common. A
+// group is one island unless a horizontal plan joined it: pointwise groups side by side in one
+// launch.
+#pragma once
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "segmenter/guard.h"
+
+namespace seam {
+
+// The islands of a group of these expressions (ascending, each once), as many as
+// GroupSummary::connected counts components. What is weightless connects nobody: every island has
+// its own of it, and what no island uses is one more. Expressions are ascending. Linear in the
+// expressions for each island.
+std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const ValueFacts& facts,
+                                           absl::Span<const ExprId> exprs);
+
+// What the guard says of a group of these expressions for the scheduler `as`: of its islands for
+// kHorizontal, of the whole for all others.
+Decision CanScheduleAs(SchedulerKind as, const SchedulabilityGuard& guard, const Fusion& fusion,
+                       const AxisMap& axes, const ValueFacts& facts,
+                       absl::Span<const ExprId> exprs);
+
+}  // namespace seam
