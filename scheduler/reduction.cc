@@ -188,6 +188,27 @@ const AxisSet* RowsOf(const GroupSummary& summary) {
   return nullptr;
 }
 
+// What a kernel would have to do for reductions that RowsOf finds no rows for.
+const char* MissingPiece(const GroupSummary& summary) {
+  if (summary.held.size() > 1) {
+    return "two reductions whose results are used again keep different axes, and a kernel has one "
+           "kind of rows";
+  }
+  const AxisSet& rows = summary.held.empty() ? summary.kept.front() : summary.held.front();
+  for (const AxisSet& kept : summary.kept) {
+    const AxisSet columns = Difference(kept, rows);
+    const bool folds_columns = !columns.empty() && absl::c_none_of(summary.spaces, [&](auto& s) {
+      return columns == Difference(s, rows);
+    });
+    if (folds_columns) {
+      return "a reduction folds a part of each row's columns, and a row has one result, not one "
+             "for each of the others";
+    }
+  }
+  return "a reduction keeps the columns and some axes of the rows, and states of columns are kept "
+         "over all rows only";
+}
+
 }  // namespace
 
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
@@ -202,10 +223,8 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
                             "axis is common to both");
   }
   if (rows == nullptr) {
-    return Decision::Refuse(
-        me, ReasonCode::kUnsupported, summary.reductions,
-        "the reductions keep different axes, and not so that some keep the rows and the others "
-        "cross them; other patterns in one kernel are not lowered yet");
+    return Decision::Refuse(me, ReasonCode::kUnsupported, summary.reductions,
+                            MissingPiece(summary));
   }
   const AxisSet& kept = *rows;
   for (const AxisSet& held : summary.held) {

@@ -64,7 +64,7 @@ void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances,
     for (int r = 0; r < fusion_->num_results(instance.expr); ++r) {
       const ValId v = fusion_->result(instance.expr, r);
       const UseList& uses = slots_[instance.first_slot + r].uses;
-      if (!facts_.is_view_of_source[v.index()])
+      if (!facts_.is_read_of_source[v.index()])
         group.recompute_log += RecomputeLog(uses.num_maps());
       if (!facts_.weightless[v.index()]) connect_all(group, i, uses);
     }
@@ -210,7 +210,7 @@ void SegmentedFusion::AddReaders(Group& group, uint32_t slot, const UseList& mor
   UseList& uses = slots_[slot].uses;
   const int64_t before = RecomputeLog(uses.num_maps());
   Append(uses, more);
-  if (!facts_.is_view_of_source[SlotValue(slot).index()]) {
+  if (!facts_.is_read_of_source[SlotValue(slot).index()]) {
     group.recompute_log += RecomputeLog(uses.num_maps()) - before;
   }
 }
@@ -255,7 +255,7 @@ void SegmentedFusion::SettleDropped(GroupId g, MergeWork& work) {
     const ExprId e = instances_[copy].expr;
     for (int r = 0; r < fusion_->num_results(e); ++r) {
       const uint32_t slot = instances_[copy].first_slot + r;
-      if (!facts_.is_view_of_source[SlotValue(slot).index()]) {
+      if (!facts_.is_read_of_source[SlotValue(slot).index()]) {
         group.recompute_log -= RecomputeLog(slots_[slot].uses.num_maps());
       }
       ServeReaders(g, instances_[instead].first_slot + r, slots_[slot].uses,
@@ -271,7 +271,7 @@ void SegmentedFusion::SettleDropped(GroupId g, MergeWork& work) {
       UseList& uses = UsesOf(source);
       const int64_t before = RecomputeLog(uses.num_maps());
       --(axes_->exchanged(e, i).empty() ? uses.plain : uses.exchanged);
-      if (source.slot != kNone && !facts_.is_view_of_source[v.index()]) {
+      if (source.slot != kNone && !facts_.is_read_of_source[v.index()]) {
         group.recompute_log += RecomputeLog(uses.num_maps()) - before;
       }
     }

@@ -166,7 +166,7 @@ void SegmentedFusion::JoinMaps(const Border& border, Group& joined) const {
   }
   for (const auto& [slot, more] : readers) {
     UseList uses = slots_[slot].uses;
-    if (facts_.is_view_of_source[SlotValue(slot).index()]) continue;
+    if (facts_.is_read_of_source[SlotValue(slot).index()]) continue;
     joined.recompute_log -= RecomputeLog(uses.num_maps());
     uses.plain += more.plain;
     uses.exchanged += more.exchanged;

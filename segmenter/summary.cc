@@ -59,6 +59,7 @@ ValueFacts FactsOf(const Fusion& fusion) {
     return std::all_of(domain.begin(), domain.end(),
                        [](const IterDomain& d) { return d.is_broadcast(); });
   };
+  facts.is_read_of_source.resize(fusion.num_vals());
   facts.connects_readers.resize(fusion.num_vals());
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
     const ValId v(i);
@@ -66,7 +67,7 @@ ValueFacts FactsOf(const Fusion& fusion) {
     facts.connects_readers[i] = !one_element(v);
     if (AxisMap::IsSource(fusion, v)) {
       facts.weightless[i] = !e.valid() && one_element(v);
-      facts.is_view_of_source[i] = true;
+      facts.is_view_of_source[i] = facts.is_read_of_source[i] = true;
       continue;
     }
     const OpClass c = fusion.info(e).op_class;
@@ -80,6 +81,10 @@ ValueFacts FactsOf(const Fusion& fusion) {
         all(facts.weightless);
     if (facts.weightless[i]) facts.connects_readers[i] = false;
     facts.is_view_of_source[i] = c == OpClass::Factory || (view && all(facts.is_view_of_source));
+    facts.is_read_of_source[i] =
+        facts.is_view_of_source[i] || (view && all(facts.is_read_of_source)) ||
+        (c == OpClass::Cast && all(facts.is_read_of_source) &&
+         DTypeBytes(fusion.dtype(v)) > DTypeBytes(fusion.dtype(fusion.operands(e)[0])));
     if (!view) continue;
     const uint32_t from = fusion.operands(e)[0].index();
     const OpKind op = fusion.op(e);
@@ -190,7 +195,7 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
   int64_t log = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     const Value& value = values[i];
-    if (value.computed && !facts.is_view_of_source[ids[i].index()]) {
+    if (value.computed && !facts.is_read_of_source[ids[i].index()]) {
       log += RecomputeLog(value.exchanged_reads + (value.plainly_read ? 1 : 0));
     }
   }

@@ -57,6 +57,8 @@ struct ValueFacts {
   // An input, or views of one: reading it under many maps is many loads, and no value is computed
   // again.
   std::vector<bool> is_view_of_source;
+  // What loads give: these, and casts of them to a wider type.
+  std::vector<bool> is_read_of_source;
   // What a group of views can hand on without a copy: to other groups, which read it as dense in
   // the order of its dimensions or, through permutations alone, in another one; and to the caller,
   // who takes any strides.
