@@ -105,7 +105,7 @@ absl::Status CallPlanner::PlanGroup(int step) {
     Storage& s = storage_[group.inputs[i]];
     SEAM_ASSIGN_OR_RETURN(const Tensor type,
                           TensorFor(*group.group, group.group->inputs()[i], sizes));
-    if (!SameStrides(type, s.type.strides)) {
+    if (type.dtype != s.type.dtype || !SameStrides(type, s.type.strides)) {
       return absl::InternalError(
           absl::StrCat("it reads ", std::string(group.group->name(group.group->inputs()[i])),
                        " as ", type.ToString(), ", but that is stored as ", s.type.ToString()));

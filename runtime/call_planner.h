@@ -29,6 +29,8 @@ struct CrossingValue {
 struct Program {
   std::vector<CrossingValue> values;  // The first are the Fusion's inputs.
   std::vector<GroupProgram> groups;
+  // What the groups compute where they round what crosses; null: what the Fusion says.
+  std::shared_ptr<const Fusion> rounded;
 };
 
 // What a call looks like as far as plans depend on it.

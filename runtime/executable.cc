@@ -314,6 +314,7 @@ Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable::~Executable() = default;
 
 const Fusion& Executable::fusion() const { return impl_->fusion(); }
+const Fusion& Executable::rounded_fusion() const { return impl_->rounded_fusion(); }
 BackendKind Executable::backend() const { return impl_->kind(); }
 const DeviceInfo& Executable::device() const { return impl_->backend().device(); }
 const cuda::Device* Executable::cuda_device() const { return impl_->backend().cuda_device(); }

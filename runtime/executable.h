@@ -30,6 +30,7 @@
 #include "runtime/tensor.h"
 #include "scheduler/device.h"
 #include "scheduler/schedule.h"
+#include "segmenter/crossing_types.h"
 
 namespace seam {
 
@@ -60,6 +61,8 @@ struct CompileOptions {
   // How the graph is cut: the text of a segmentation of it (segmenter/load_segmentation.h). Empty:
   // it is segmented. Nothing to kReference.
   std::string segmentation;
+  // Where it is segmented: in what types values may cross between kernels.
+  Narrowing narrow_edges = Narrowing::kExact;
   DeviceAllocator* allocator =
       nullptr;  // Null: the driver's stream-ordered pool, the heap on the host.
   cuda::CubinCache* cache =
@@ -111,6 +114,9 @@ class Executable {
   ~Executable();
 
   const Fusion& fusion() const;
+  // What is computed: the Fusion, with a cast wherever a narrow edge rounds a value (same inputs,
+  // outputs and symbols). What Run gives is held against this one.
+  const Fusion& rounded_fusion() const;
   BackendKind backend() const;  // Never kAuto.
   const DeviceInfo& device() const;
   const cuda::Device* cuda_device() const;  // Null where none is open.

@@ -25,6 +25,9 @@ class Executable::Impl {
   absl::StatusOr<std::vector<GroupReport>> CompileFor(absl::Span<const SymbolValue> symbols);
 
   const Fusion& fusion() const { return *fusion_; }
+  const Fusion& rounded_fusion() const {
+    return program_.rounded == nullptr ? *fusion_ : *program_.rounded;
+  }
   BackendKind kind() const { return kind_; }
   Backend& backend() { return *backend_; }
   Statistics statistics() const;

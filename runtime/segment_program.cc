@@ -117,7 +117,8 @@ class ProgramBuilder {
   absl::Status AddParts(const SegmentedFusion& segmented, uint32_t id, const ExtractedGroup& group,
                         absl::FunctionRef<int(ValId)> value_of) {
     SegmentOptions options;
-    options.disabled_passes = {"horizontal"};  // Which would join them again.
+    // The first would join them again, and the casts of the second could be what is refused.
+    options.disabled_passes = {"horizontal", "narrow"};
     SEAM_ASSIGN_OR_RETURN(const SegmentedFusion parts, Segment(group.fusion, guard_, options));
     if (parts.num_groups() == 1) {
       return absl::InternalError(absl::StrCat(
@@ -174,6 +175,7 @@ absl::StatusOr<SegmentedFusion> SegmentOrLoad(const Fusion& fusion, const Compil
   if (options.segmentation.empty()) {
     SegmentOptions segment;
     for (const SymbolValue& hint : options.size_hints) segment.sizes.emplace(hint.name, hint.value);
+    segment.narrow_edges = options.narrow_edges;
     return Segment(fusion, guard, segment);
   }
   SEAM_ASSIGN_OR_RETURN(LoadedSegmentation loaded, LoadSegmentation(fusion, options.segmentation));
@@ -189,7 +191,12 @@ absl::StatusOr<Program> SegmentProgram(const Fusion& fusion, const CompileOption
   ProgramBuilder builder(fusion, guard);
   SEAM_RETURN_IF_ERROR(builder.AddGroups(segmented));
   SEAM_RETURN_IF_ERROR(builder.AddCopies(segmented.group_limit()));
-  return builder.Finish();
+  Program program = builder.Finish();
+  if (RoundsEdges(segmented)) {
+    SEAM_ASSIGN_OR_RETURN(Fusion rounded, RoundedFusion(segmented));
+    program.rounded = std::make_shared<const Fusion>(std::move(rounded));
+  }
+  return program;
 }
 
 Program WholeProgram(std::shared_ptr<const Fusion> fusion) {

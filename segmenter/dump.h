@@ -20,12 +20,12 @@ struct DumpOptions {
 // Groups with scheduler, expressions, inputs and outputs; edges; why neighbours are two groups.
 absl::StatusOr<std::string> DumpText(const SegmentedFusion& segmented, const DumpOptions& options);
 
-// One object: fusion, symbols (name: value), kernels, bytes, groups (id, name, scheduler, exprs and
-// copies as the names of first results, text, inputs, outputs, bytes), edges (from, to, val, dtype,
-// shape, bytes, layout: dimensions from the outermost in memory, [] for row-major, kind), order
-// (before, after, val: expressions that have to run in this order), borders (from, to, reason,
-// scheduler, about, detail). Sizes are at the symbols' values, shapes as written. LoadSegmentation
-// reads it back.
+// One object: fusion, narrow_edges, symbols (name: value), kernels, bytes, groups (id, name,
+// scheduler, exprs and copies as the names of first results, text, inputs, outputs, bytes), edges
+// (from, to, val, dtype, shape, bytes, narrowed where the dtype is not the value's own, layout:
+// dimensions from the outermost in memory, [] for row-major, kind), order (before, after, val:
+// expressions that have to run in this order), borders (from, to, reason, scheduler, about,
+// detail). Sizes are at the symbols' values, shapes as written. LoadSegmentation reads it back.
 absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const DumpOptions& options);
 
 // For Graphviz: a cluster a group, a node an expression.
@@ -38,6 +38,10 @@ absl::StatusOr<std::string> DumpSvg(const SegmentedFusion& segmented, const Dump
 // Every merge tried, in order; for each refused one the scheduler, the expressions and a sentence.
 // The log must have been recorded with SegmentOptions::trace.
 std::string ExplainMerges(const SegmentedFusion& segmented, const SegmentationLog& log, bool color);
+
+// What crosses between groups in a narrower type than its own, with the bytes that this saves and
+// what it rounds. Where rounding is permitted also what is not rounded, and why. May be empty.
+std::string ExplainCrossings(const SegmentedFusion& segmented, const SizeHints& sizes);
 
 // "reduction refuses: grid-barrier: <detail> (`s = sum(x)`, line 5)".
 std::string DescribeRefusal(const Fusion& fusion, const Decision& decision);

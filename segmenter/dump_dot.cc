@@ -28,8 +28,8 @@ absl::StatusOr<std::string> DumpDot(const SegmentedFusion& segmented, const Dump
     return absl::StrCat("g", g.index(), "_e", e.index());
   };
   const auto label = [&](ValId v) {
-    return Quoted(
-        absl::StrCat(f.name(v), ": ", f.type(v).ToString(), "\n", FormatBytes(sizes.Bytes(v))));
+    return Quoted(absl::StrCat(f.name(v), ": ", StoredType(segmented, v), "\n",
+                               FormatBytes(StoredBytes(segmented, sizes, v))));
   };
   for (ValId v : f.inputs()) {
     absl::StrAppend(&out, "  in", v.index(), " [shape=box, style=rounded, label=", label(v),

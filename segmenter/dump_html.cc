@@ -89,13 +89,16 @@ class Page {
   }
 
   absl::Status AddGroups(Json& json) {
+    const std::vector<int64_t> saved = SavedByNarrowing(s_, sizes_);
     json["values"] = Json::array();
     for (uint32_t v = 0; v < f_.num_vals(); ++v) {
       const ValId val(v);
       const ExprId definition = f_.definition(val);
       Json value = {{"name", Str(f_.name(val))},
-                    {"type", f_.type(val).ToString()},
-                    {"bytes", FormatBytes(sizes_.Bytes(val))}};
+                    {"type", StoredType(s_, val)},
+                    {"bytes", FormatBytes(StoredBytes(s_, sizes_, val))}};
+      if (const std::string error = DescribeNarrowing(s_, val); !error.empty())
+        value["narrowed"] = absl::StrCat(FormatBytes(saved[v]), " saved, ", error);
       if (definition.valid() && s_.home(definition).valid())
         value["home"] = s_.home(definition).index();
       if (f_.is_input(val)) value["input"] = true;

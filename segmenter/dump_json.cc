@@ -38,6 +38,21 @@ Json Shape(const Fusion& f, ValId v) {
   return shape;
 }
 
+DType StoredAs(const SegmentedFusion& segmented, const SegmentedEdge& edge) {
+  if (!edge.buffer.valid()) return segmented.fusion().dtype(edge.val);
+  return segmented.buffer(edge.buffer).dtype;
+}
+
+Json Narrowed(const SegmentedFusion& segmented, const SizeHints& sizes, const SegmentedEdge& edge) {
+  const Buffer& buffer = segmented.buffer(edge.buffer);
+  const RoundingError error = buffer.rounds ? RoundingErrorOf(buffer.dtype) : RoundingError();
+  return {{"from", Str(DTypeName(segmented.fusion().dtype(edge.val)))},
+          {"saved", sizes.BytesAs(edge.val, segmented.fusion().dtype(edge.val)) -
+                        sizes.BytesAs(edge.val, buffer.dtype)},
+          {"relative_error", error.relative},
+          {"absolute_error", error.absolute}};
+}
+
 // Dimensions from the outermost in memory; empty for row-major.
 Json Layout(const SegmentedFusion& segmented, const SegmentedEdge& edge) {
   if (!edge.buffer.valid()) return Json::array();
@@ -53,6 +68,7 @@ absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const Dum
   const SegmentationTotals totals = TotalsOf(segmented, sizes);
   Json json;
   json["fusion"] = Str(f.name());
+  json["narrow_edges"] = Str(NarrowingName(segmented.narrowing()));
   json["symbols"] = Json::object();
   for (const auto& [name, value] : sizes.symbols()) json["symbols"][name] = value;
   json["kernels"] = totals.kernels;
@@ -80,11 +96,13 @@ absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const Dum
       edges.push_back({{"from", edge.from.index()},
                        {"to", edge.to.index()},
                        {"val", Str(f.name(edge.val))},
-                       {"dtype", Str(DTypeName(f.dtype(edge.val)))},
+                       {"dtype", Str(DTypeName(StoredAs(segmented, edge)))},
                        {"shape", Shape(f, edge.val)},
-                       {"bytes", sizes.Bytes(edge.val)},
+                       {"bytes", StoredBytes(segmented, sizes, edge.val)},
                        {"layout", Layout(segmented, edge)},
                        {"kind", edge.kind == EdgeKind::kData ? "data" : "order"}});
+      if (StoredAs(segmented, edge) != f.dtype(edge.val))
+        edges.back()["narrowed"] = Narrowed(segmented, sizes, edge);
     }
   }
   json["edges"] = std::move(edges);

@@ -80,9 +80,9 @@ absl::StatusOr<std::vector<std::string>> GroupLines(const SegmentedFusion& segme
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t equals = line.find(" = ");
     if (equals == absl::string_view::npos || next == group.exprs.size()) continue;
-    lines.push_back(
-        absl::StrCat(ResultNames(segmented.fusion(), group.exprs[next]), line.substr(equals)));
-    ++next;
+    const ExprId e = group.exprs[next++];
+    if (!e.valid()) continue;  // A cast at the border.
+    lines.push_back(absl::StrCat(ResultNames(segmented.fusion(), e), line.substr(equals)));
   }
   return lines;
 }
@@ -99,8 +99,11 @@ absl::StatusOr<std::string> DumpText(const SegmentedFusion& segmented, const Dum
     absl::StrAppend(&out, " at ", absl::StrJoin(sizes.symbols(), ", ", absl::PairFormatter(" = ")));
   }
   absl::StrAppend(&out, "\n");
+  if (segmented.narrowing() != Narrowing::kExact)
+    absl::StrAppend(&out, "edges: ", NarrowingName(segmented.narrowing()), "\n");
+  const std::vector<int64_t> saved = SavedByNarrowing(segmented, sizes);
   const auto value = [&](ValId v) {
-    return absl::StrCat(style.name, f.name(v), style.off, ": ", f.type(v).ToString());
+    return absl::StrCat(style.name, f.name(v), style.off, ": ", StoredType(segmented, v));
   };
   for (GroupId g : segmented.groups()) {
     const GroupTraffic traffic = TrafficOf(segmented, sizes, g);
@@ -112,7 +115,7 @@ absl::StatusOr<std::string> DumpText(const SegmentedFusion& segmented, const Dum
     for (ValId v : segmented.inputs(g)) {
       const ExprId definition = f.definition(v);
       absl::StrAppend(
-          &out, "  in   ", value(v), style.dim, "  ", FormatBytes(sizes.Bytes(v)),
+          &out, "  in   ", value(v), style.dim, "  ", FormatBytes(StoredBytes(segmented, sizes, v)),
           definition.valid() ? absl::StrCat(", from ", GroupName(segmented.home(definition))) : "",
           style.off, "\n");
     }
@@ -130,8 +133,12 @@ absl::StatusOr<std::string> DumpText(const SegmentedFusion& segmented, const Dum
       }
       std::sort(readers.begin(), readers.end());
       if (f.is_output(v)) readers.push_back("the caller");
-      absl::StrAppend(&out, "  out  ", value(v), style.dim, "  ", FormatBytes(sizes.Bytes(v)),
-                      ", to ", absl::StrJoin(readers, ", "), style.off, "\n");
+      absl::StrAppend(&out, "  out  ", value(v), style.dim, "  ",
+                      FormatBytes(StoredBytes(segmented, sizes, v)), ", to ",
+                      absl::StrJoin(readers, ", "));
+      if (const std::string error = DescribeNarrowing(segmented, v); !error.empty())
+        absl::StrAppend(&out, "; ", FormatBytes(saved[v.index()]), " saved, ", error);
+      absl::StrAppend(&out, style.off, "\n");
     }
   }
   if (!segmented.order_constraints().empty())

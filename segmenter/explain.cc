@@ -246,8 +246,8 @@ class Explainer {
       }
     }
     const auto value = [&](ValId v) {
-      return absl::StrCat(Name(v), " (", f_.type(v).ToString(), ", ", FormatBytes(sizes_.Bytes(v)),
-                          ")");
+      return absl::StrCat(Name(v), " (", StoredType(s_, v), ", ",
+                          FormatBytes(StoredBytes(s_, sizes_, v)), ")");
     };
     std::string text;
     if (!handed.empty())

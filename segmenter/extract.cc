@@ -1,23 +1,126 @@
+// A group as a Fusion of its own, and all groups as one.
 #include "segmenter/extract.h"
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/fusion_builder.h"
+#include "ir/scalar.h"
 #include "ir/status.h"
 
 namespace seam {
 namespace {
 
+// Tells a builder what one group does. A value that crosses in a narrower type has two forms: as it
+// is stored, and widened, which is made where something computes with it. Views of what is stored
+// stay stored, so that they remain ways of reading memory.
+class GroupWriter {
+ public:
+  // `importer` takes extents to the builder's environment; null where that is the original's.
+  GroupWriter(const Fusion& f, const SegmentedFusion* s, FusionBuilder& builder,
+              SymImporter* importer)
+      : s_(s), f_(f), builder_(builder), importer_(importer) {}
+
+  DType StoredType(ValId v) const {
+    return s_ == nullptr ? f_.dtype(v) : s_->buffer(s_->buffer_of(v)).dtype;
+  }
+  SymInt Import(SymInt n) const { return importer_ == nullptr ? n : importer_->Import(n); }
+
+  // Of an input of the group: the form in which it was stored.
+  void Read(ValId v, ValId stored) { (StoredType(v) == f_.dtype(v) ? wide_ : narrow_)[v] = stored; }
+
+  void Add(ExprId e) {
+    const bool narrow = IsViewOfNarrow(e);
+    std::vector<ValId> operands;
+    for (ValId v : f_.operands(e)) {
+      operands.push_back(narrow && operands.empty() ? narrow_.at(v) : Wide(v));
+    }
+    Attributes attributes = f_.attributes(e);
+    for (SymVector* list :
+         {&attributes.sizes, &attributes.start, &attributes.stop, &attributes.step}) {
+      for (SymInt& n : *list) n = Import(n);
+    }
+    builder_.SetLocation(f_.location(e));
+    const ValId first = builder_.Op(f_.op(e), operands, std::move(attributes));
+    exprs_.push_back(e);
+    for (int r = 0; r < f_.num_results(e); ++r) {
+      const ValId v = f_.result(e, r), made = FusionBuilder::ResultOf(first, r);
+      (narrow ? narrow_ : wide_)[v] = made;
+      SetName(made, v);
+    }
+  }
+
+  // The form in which a value leaves.
+  ValId Stored(ValId v) {
+    const DType type = StoredType(v);
+    if (type == f_.dtype(v)) return Wide(v);
+    const auto it = narrow_.find(v);
+    if (it != narrow_.end() && builder_.dtype(it->second) == type) return it->second;
+    return Cast(Wide(v), v, type);
+  }
+
+  // Values keep their names, and what is stored narrower has its type behind it: a name that is
+  // none of `taken`.
+  void KeepNames(absl::flat_hash_set<std::string> taken) { taken_ = std::move(taken); }
+  std::string NameAs(ValId v, DType type) const {
+    std::string name(f_.name(v));
+    if (type == f_.dtype(v)) return name;
+    absl::StrAppend(&name, ".", DTypeName(type));
+    while (taken_->contains(name)) name += "_";
+    return name;
+  }
+
+  // Of the builder's expressions so far, in order; invalid ids for casts.
+  std::vector<ExprId> TakeExprs() { return std::move(exprs_); }
+
+ private:
+  bool IsViewOfNarrow(ExprId e) const {
+    if (!HandsOn(f_, e) && f_.info(e).op_class != OpClass::Indexing) return false;
+    const auto it = narrow_.find(f_.operands(e)[0]);
+    if (it == narrow_.end()) return false;
+    const double padding = f_.op(e) == OpKind::Pad ? f_.attributes(e).value : 0;
+    return RoundToDType(builder_.dtype(it->second), padding) == padding;
+  }
+
+  ValId Wide(ValId v) {
+    const auto it = wide_.find(v);
+    return it != wide_.end() ? it->second : wide_[v] = Cast(narrow_.at(v), v, f_.dtype(v));
+  }
+
+  ValId Cast(ValId from, ValId v, DType type) {
+    const ValId made = builder_.Cast(from, type);
+    exprs_.emplace_back();
+    SetName(made, v);
+    return made;
+  }
+
+  void SetName(ValId made, ValId v) {
+    if (taken_.has_value()) builder_.SetName(made, NameAs(v, builder_.dtype(made)));
+  }
+
+  const SegmentedFusion* s_;
+  const Fusion& f_;
+  FusionBuilder& builder_;
+  SymImporter* importer_;
+  absl::flat_hash_map<ValId, ValId> wide_, narrow_;
+  std::optional<absl::flat_hash_set<std::string>> taken_;
+  std::vector<ExprId> exprs_;
+};
+
 class Extractor {
  public:
-  // Without a segmentation, values have the layouts that `f` gives them.
+  // Without a segmentation, values have the layouts and types that `f` gives them.
   Extractor(const Fusion& f, const SegmentedFusion* s, const std::string& name)
-      : f_(f), s_(s), builder_(name), importer_(&builder_.env()) {}
+      : f_(f),
+        s_(s),
+        builder_(name),
+        importer_(&builder_.env()),
+        writer_(f, s, builder_, &importer_) {}
 
   absl::StatusOr<ExtractedGroup> Run(GroupId g) {
     return Extract(s_->inputs(g), s_->outputs(g), s_->all_exprs(g));
@@ -47,15 +150,28 @@ class Extractor {
                                          const std::vector<ValId>& outputs,
                                          const std::vector<ExprId>& exprs) {
     CollectSymbols(inputs, outputs, exprs);
+    KeepNames(inputs, exprs);
     for (ValId v : inputs) {
       SymVector sizes;
       for (const IterDomain& d : f_.domain(v)) sizes.push_back(importer_.Import(d.extent));
-      new_vals_[v] = builder_.Input(f_.name(v), f_.dtype(v), sizes, Strides(v));
+      const DType type = writer_.StoredType(v);
+      writer_.Read(v, builder_.Input(writer_.NameAs(v, type), type, sizes, Strides(v)));
     }
-    for (ExprId e : exprs) AddExpr(e);
-    for (ValId v : outputs) builder_.Output(new_vals_[v], Strides(v));
+    for (ExprId e : exprs) writer_.Add(e);
+    for (ValId v : outputs) builder_.Output(writer_.Stored(v), Strides(v));
     SEAM_ASSIGN_OR_RETURN(Fusion fusion, builder_.Finish());
-    return ExtractedGroup{std::move(fusion), inputs, outputs, exprs};
+    return ExtractedGroup{std::move(fusion), inputs, outputs, writer_.TakeExprs()};
+  }
+
+  void KeepNames(const std::vector<ValId>& inputs, const std::vector<ExprId>& exprs) {
+    absl::flat_hash_set<std::string> taken;
+    if (s_ != nullptr && s_->narrowing() != Narrowing::kOff) {
+      for (ValId v : inputs) taken.emplace(f_.name(v));
+      for (ExprId e : exprs) {
+        for (int r = 0; r < f_.num_results(e); ++r) taken.emplace(f_.name(f_.result(e, r)));
+      }
+    }
+    writer_.KeepNames(std::move(taken));
   }
 
  private:
@@ -125,28 +241,11 @@ class Extractor {
     return strides;
   }
 
-  void AddExpr(ExprId e) {
-    std::vector<ValId> operands;
-    for (ValId v : f_.operands(e)) operands.push_back(new_vals_[v]);
-    Attributes attributes = f_.attributes(e);
-    for (SymVector* list :
-         {&attributes.sizes, &attributes.start, &attributes.stop, &attributes.step}) {
-      for (SymInt& n : *list) n = importer_.Import(n);
-    }
-    builder_.SetLocation(f_.location(e));
-    const ValId first = builder_.Op(f_.op(e), operands, std::move(attributes));
-    for (int r = 0; r < f_.num_results(e); ++r) {
-      const ValId v = f_.result(e, r);
-      new_vals_[v] = FusionBuilder::ResultOf(first, r);
-      builder_.SetName(new_vals_[v], f_.name(v));
-    }
-  }
-
   const Fusion& f_;
   const SegmentedFusion* s_;
   FusionBuilder builder_;
   SymImporter importer_;
-  absl::flat_hash_map<ValId, ValId> new_vals_;
+  GroupWriter writer_;
 };
 
 std::string NameOf(GroupId g) { return absl::StrCat("g", g.index()); }
@@ -180,6 +279,40 @@ absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::stri
     if (computed.contains(v)) outputs.push_back(v);
   }
   return Extractor(fusion, nullptr, name).Extract(inputs, outputs, exprs);
+}
+
+bool RoundsEdges(const SegmentedFusion& segmented) {
+  for (GroupId g : segmented.groups()) {
+    for (BufferId b : segmented.buffers(g)) {
+      if (segmented.buffer(b).rounds) return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<Fusion> RoundedFusion(const SegmentedFusion& segmented) {
+  const Fusion& f = segmented.fusion();
+  FusionBuilder builder(f.name(), f.shared_env());
+  const auto strides = [&](ValId v) {
+    return f.has_explicit_strides(v) ? std::optional<SymVector>(f.strides(v)) : std::nullopt;
+  };
+  absl::flat_hash_map<ValId, ValId> stored;
+  for (ValId v : f.inputs()) {
+    SymVector sizes;
+    for (const IterDomain& d : f.domain(v)) sizes.push_back(d.extent);
+    stored[v] = builder.Input(f.name(v), f.dtype(v), sizes, strides(v));
+  }
+  for (GroupId g : segmented.groups()) {
+    GroupWriter writer(f, &segmented, builder, nullptr);
+    for (ValId v : segmented.inputs(g)) writer.Read(v, stored.at(v));
+    for (ExprId e : segmented.all_exprs(g)) writer.Add(e);
+    for (ValId v : segmented.outputs(g)) stored[v] = writer.Stored(v);
+  }
+  for (ValId v : f.outputs()) {
+    builder.Output(stored.at(v), strides(v));
+    if (!f.is_input(v)) builder.SetName(stored.at(v), f.name(v));
+  }
+  return builder.Finish();
 }
 
 }  // namespace seam

@@ -15,7 +15,9 @@ struct ExtractedGroup {
   // the same names and ranges. Values keep their names, expressions their places in the text.
   // Inputs and outputs have the memory layout of their buffers, so that groups agree on it.
   Fusion fusion;
-  // Ids in the original, in the order of the small Fusion's inputs, outputs and expressions.
+  // Ids in the original, in the order of the small Fusion's inputs, outputs and expressions. The
+  // casts of values that cross in a narrower type are none of the original's: their ids are
+  // invalid. Such a value's narrow form is called `v.bf16`, what the group computes with `v`.
   std::vector<ValId> inputs, outputs;
   std::vector<ExprId> exprs;
 };
@@ -32,5 +34,11 @@ absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, G
 // of the Fusion that they have to do with. They read no other expression's results.
 absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::string& name,
                                            const std::vector<ExprId>& exprs);
+// Whether some value is rounded by crossing, so that the groups do not compute what the Fusion says
+// but what RoundedFusion does.
+bool RoundsEdges(const SegmentedFusion& segmented);
+// The groups put together again, with the casts at their borders: inputs, outputs and symbols are
+// the original's. Errors and cost as above, of all groups.
+absl::StatusOr<Fusion> RoundedFusion(const SegmentedFusion& segmented);
 
 }  // namespace seam

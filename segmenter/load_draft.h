@@ -24,10 +24,12 @@ class SegmentationDraft {
   // An expression goes by the name of its first result.
   absl::StatusOr<ExprId> FindExpr(absl::string_view first_result) const;
   absl::StatusOr<ValId> FindVal(absl::string_view name) const;
+  static absl::StatusOr<Narrowing> FindNarrowing(absl::string_view name);
 
   GroupId AddGroup(SchedulerKind scheduler);
   absl::Status AddHome(GroupId g, absl::string_view first_result);
   absl::Status AddCopy(GroupId g, absl::string_view first_result);
+  void set_narrowing(Narrowing narrowing) { narrowing_ = narrowing; }
   void AddOrder(OrderConstraint constraint) { partition_.order.push_back(constraint); }
   // `detail` is copied.
   absl::Status AddBorder(BorderReason border, absl::string_view detail);
@@ -42,6 +44,7 @@ class SegmentationDraft {
   absl::flat_hash_map<absl::string_view, ValId> values_;
   Partition partition_;
   std::vector<SchedulerKind> schedulers_;  // Per group.
+  Narrowing narrowing_ = Narrowing::kExact;
   SegmentationLog log_;
 };
 

@@ -78,6 +78,12 @@ class Reader {
       return At("fusion", absl::StrCat("this is a segmentation of `", name, "`, the graph is `",
                                        f_.name(), "`"));
     }
+    if (json.contains("narrow_edges")) {
+      SEAM_ASSIGN_OR_RETURN(const std::string narrow, String(json, "", "narrow_edges"));
+      const absl::StatusOr<Narrowing> narrowing = SegmentationDraft::FindNarrowing(narrow);
+      if (!narrowing.ok()) return At("narrow_edges", narrowing.status());
+      draft_.set_narrowing(*narrowing);
+    }
     SEAM_ASSIGN_OR_RETURN(SymbolSizes sizes, ReadSizes(json));
     SEAM_RETURN_IF_ERROR(
         ForEach(json, "groups", /*required=*/true,

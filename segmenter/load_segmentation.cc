@@ -50,6 +50,12 @@ absl::StatusOr<ReasonCode> SegmentationDraft::FindReason(absl::string_view name)
   return absl::InvalidArgumentError(absl::StrCat("there is no reason ", Quoted(name)));
 }
 
+absl::StatusOr<Narrowing> SegmentationDraft::FindNarrowing(absl::string_view name) {
+  if (const auto narrowing = ParseNarrowing(name)) return *narrowing;
+  return absl::InvalidArgumentError(
+      absl::StrCat("found ", Quoted(name), ", expected off, exact, f16 or bf16"));
+}
+
 absl::StatusOr<ValId> SegmentationDraft::FindVal(absl::string_view name) const {
   const auto it = values_.find(name);
   if (it != values_.end()) return it->second;
@@ -139,6 +145,7 @@ absl::StatusOr<LoadedSegmentation> SegmentationDraft::Finish(SymbolSizes sizes) 
   for (uint32_t g = 0; g < schedulers_.size(); ++g)
     built->set_scheduler(GroupId(g), schedulers_[g]);
   ChooseLayouts(*built, *hints, order);
+  NarrowEdges(*built, CrossingTypes::Find(fusion_, built->facts(), narrowing_));
   SEAM_RETURN_IF_ERROR(VerifySegmentation(*built));
   return LoadedSegmentation{*std::move(built), std::move(log_), std::move(sizes)};
 }

@@ -76,6 +76,11 @@ class TextReader {
 
   absl::Status ReadLine(string_view line) {
     if (line.empty()) return absl::OkStatus();
+    if (absl::ConsumePrefix(&line, "edges: ")) {
+      SEAM_ASSIGN_OR_RETURN(const Narrowing narrowing, SegmentationDraft::FindNarrowing(line));
+      draft_.set_narrowing(narrowing);
+      return absl::OkStatus();
+    }
     if (line == "order" || line == "borders") {
       section_ = line[0];
       return absl::OkStatus();

@@ -369,7 +369,7 @@ function select_value(name) {
   const v = D.values[name], readers = D.groups.filter(g => g.inputs.includes(name));
   choose({groups: v.home === undefined ? [] : [v.home], value: name}, [
     back(), el('h2', {class: 'mono'}, name),
-    facts_of([['Type', v.type], ['Bytes', v.bytes],
+    facts_of([['Type', v.type], ['Bytes', v.bytes], ['Narrower', v.narrowed],
               ['Computed in', v.home === undefined ? undefined : group_link(v.home)],
               ['Is', v.input ? 'an input of the graph' : v.output ? 'an output of the graph' : undefined]]),
     ...(readers.length ? section('Read from memory by', rows(readers.map(g => el('button', {class: 'row', onclick: () => select_group(g.id, true)},

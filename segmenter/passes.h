@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "ir/canonical_order.h"
+#include "segmenter/crossing_types.h"
 #include "segmenter/cut_model.h"
 #include "segmenter/merger.h"
 #include "segmenter/segment.h"
@@ -76,5 +77,7 @@ SegmentationLog InIdsOf(const CanonicalOrder& order, SegmentationLog log);
 absl::StatusOr<SegmentedFusion> Finalize(const Fusion& fusion, std::shared_ptr<const AxisMap> axes,
                                          const SizeHints& sizes, FinalCut cut,
                                          const CanonicalOrder& order);
+// Gives the buffers between groups the types in which their values cross. Linear.
+void NarrowEdges(SegmentedFusion& segmented, const CrossingTypes& types);
 
 }  // namespace seam

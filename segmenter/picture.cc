@@ -84,9 +84,7 @@ class PictureMaker {
                         TrafficText(s_, sizes_, g))
         .size();
   }
-  std::string PillText(ValId v) const {
-    return absl::StrCat(f_.name(v), ": ", f_.type(v).ToString());
-  }
+  std::string PillText(ValId v) const { return absl::StrCat(f_.name(v), ": ", StoredType(s_, v)); }
   int AddPill(ValId v, bool is_result) {
     std::string line = Cut(PillText(v));
     const double width = static_cast<double>(line.size()) * kMonoWidth + 2 * kBoxPadding;
@@ -119,8 +117,8 @@ class PictureMaker {
         if (edge.kind == EdgeKind::kOrder) {
           lines.push_back(absl::StrCat("order: ", f_.name(edge.val)));
         } else if (edge.from.valid()) {
-          lines.push_back(
-              Cut(absl::StrCat(PillText(edge.val), ", ", FormatBytes(sizes_.Bytes(edge.val)))));
+          lines.push_back(Cut(absl::StrCat(PillText(edge.val), ", ",
+                                           FormatBytes(StoredBytes(s_, sizes_, edge.val)))));
         }
       }
     }

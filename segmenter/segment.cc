@@ -21,11 +21,16 @@ constexpr SegmentPass kPasses[] = {
     {"split", "Cuts a group where its halves go better with what is around them"},
     {"borders", "Moves expressions from group to group, several moves ahead"},
     {"horizontal", "Puts pointwise groups that share nothing side by side in one launch"},
+    {"narrow", "Values cross between groups as f16, bf16 or f8 where that is exact or permitted"},
 };
 
 bool IsEnabled(const SegmentOptions& options, absl::string_view pass) {
   return std::none_of(options.disabled_passes.begin(), options.disabled_passes.end(),
                       [&](const std::string& disabled) { return disabled == pass; });
+}
+
+Narrowing NarrowingOf(const SegmentOptions& options) {
+  return IsEnabled(options, "narrow") ? options.narrow_edges : Narrowing::kOff;
 }
 
 // The orders that leave Renumbered(fusion, order) as it is, and that lead from it back to `fusion`.
@@ -50,8 +55,9 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
                                       const SchedulabilityGuard& guard,
                                       const SegmentOptions& options) {
   const auto enabled = [&](absl::string_view pass) { return IsEnabled(options, pass); };
-  SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(fusion, options.sizes));
   const ValueFacts facts = FactsOf(fusion);
+  const CrossingTypes types = CrossingTypes::Find(fusion, facts, NarrowingOf(options));
+  SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(fusion, options.sizes, &types));
   SEAM_ASSIGN_OR_RETURN(
       InitialGroups initial,
       MakeInitialGroups(fusion, *axes, facts, guard,
@@ -121,6 +127,7 @@ absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const Schedula
   SegmentationLog log = InIdsOf(order, std::move(cut->log));
   SEAM_ASSIGN_OR_RETURN(SegmentedFusion segmented,
                         Finalize(fusion, std::move(axes), sizes, *std::move(cut), order));
+  NarrowEdges(segmented, CrossingTypes::Find(fusion, segmented.facts(), NarrowingOf(options)));
   SEAM_RETURN_IF_ERROR(VerifySegmentation(segmented));
   return Segmentation{std::move(segmented), std::move(log)};
 }

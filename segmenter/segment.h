@@ -27,6 +27,9 @@ struct SegmentOptions {
   bool verify_each_merge =
       false;  // Check every invariant from scratch after each merge; quadratic.
   std::vector<std::string> disabled_passes;  // Names of SegmentPasses().
+  // In what types values may cross between groups. kF16 and kBF16 permit roundings that the graph
+  // does not ask for; RoundedFusion (segmenter/extract.h) says what is computed then.
+  Narrowing narrow_edges = Narrowing::kExact;
 };
 
 // One attempt to merge groups, or a change of the borders between them.

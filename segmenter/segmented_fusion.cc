@@ -184,7 +184,7 @@ void SegmentedFusion::DropEdge(EdgeId id) {
 
 BufferId SegmentedFusion::AddBuffer(ValId v, GroupId from) {
   const BufferId id(static_cast<uint32_t>(buffers_.size()));
-  buffers_.push_back(BufferRecord{{v, from, fusion_->dtype(v), {}, BufferId()}, {}, {}});
+  buffers_.push_back(BufferRecord{{v, from, fusion_->dtype(v), false, {}, BufferId()}, {}, {}});
   if (from.valid())
     PushFront(buffers_, &BufferRecord::link, groups_[from.index()].buffers, id.index());
   return buffer_of_[v.index()] = id;

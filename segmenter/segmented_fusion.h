@@ -31,6 +31,7 @@
 #include "absl/types/span.h"
 #include "ir/fusion.h"
 #include "segmenter/axis_set_table.h"
+#include "segmenter/crossing_types.h"
 #include "segmenter/guard.h"
 #include "segmenter/intrusive_list.h"
 #include "segmenter/summary.h"
@@ -43,10 +44,11 @@ using BufferId = Id<struct BufferTag>;
 
 struct Buffer {
   ValId val;
-  GroupId from;  // Invalid for a fusion input.
-  DType dtype = DType::F32;
-  AxisVector order;   // Dimensions from the outermost in memory; empty for row-major.
-  BufferId alias_of;  // The buffer whose memory it shares, if any.
+  GroupId from;              // Invalid for a fusion input.
+  DType dtype = DType::F32;  // In memory: the value's own, or the narrower one in which it crosses.
+  bool rounds = false;       // A narrower one rounds the value, and so what its readers compute.
+  AxisVector order;          // Dimensions from the outermost in memory; empty for row-major.
+  BufferId alias_of;         // The buffer whose memory it shares, if any.
 };
 
 enum class EdgeKind : uint8_t { kData, kOrder };
@@ -161,6 +163,13 @@ class SegmentedFusion {
   void set_buffer_order(BufferId b, AxisVector order) {
     buffers_[b.index()].order = std::move(order);
   }
+  void set_buffer_type(BufferId b, DType dtype, bool rounds) {
+    buffers_[b.index()].dtype = dtype;
+    buffers_[b.index()].rounds = rounds;
+  }
+  // By which rule the buffers between groups got their types.
+  Narrowing narrowing() const { return narrowing_; }
+  void set_narrowing(Narrowing narrowing) { narrowing_ = narrowing; }
   BufferId buffer_of(ValId v) const {
     return buffer_of_[v.index()];
   }                                             // Invalid for an internal value.
@@ -386,6 +395,7 @@ class SegmentedFusion {
   const Fusion* fusion_;
   std::shared_ptr<const AxisMap> axes_;
   ValueFacts facts_;
+  Narrowing narrowing_ = Narrowing::kOff;
   std::vector<OrderConstraint> order_;
   std::vector<std::pair<ExprId, uint32_t>>
       order_of_expr_;  // Indices in order_ of either end's; sorted.

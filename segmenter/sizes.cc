@@ -30,7 +30,8 @@ int64_t SizeHints::Extent(SymInt extent) const {
   return value.ok() && *value >= 0 ? *value : kDefaultExtent;
 }
 
-absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSizes& bindings) {
+absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSizes& bindings,
+                                            const CrossingTypes* types) {
   SizeHints hints;
   absl::flat_hash_map<SymInt, int64_t> known;
   std::vector<SymInt> extents;
@@ -66,13 +67,16 @@ absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSi
   }
   for (SymInt extent : extents) known[extent] = hints.Extent(extent);
   hints.bytes_.reserve(fusion.num_vals());
+  hints.types_.reserve(fusion.num_vals());
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
-    int64_t bytes = DTypeBytes(fusion.dtype(ValId(i)));
+    const DType type = types == nullptr ? fusion.dtype(ValId(i)) : types->type(ValId(i));
+    int64_t bytes = DTypeBytes(type);
     for (const IterDomain& d : fusion.domain(ValId(i))) {
       const auto constant = d.extent.maybe_int();
       bytes = SaturatingMultiply(bytes, constant.has_value() ? *constant : known[d.extent]);
     }
     hints.bytes_.push_back(bytes);
+    hints.types_.push_back(type);
   }
   return hints;
 }

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/fusion.h"
+#include "segmenter/crossing_types.h"
 
 namespace seam {
 
@@ -23,18 +24,24 @@ using SymbolSizes = absl::btree_map<std::string, int64_t>;
 class SizeHints {
  public:
   // Errors: kInvalidArgument for a binding of no symbol or outside its symbol's range. Linear in
-  // the values.
-  static absl::StatusOr<SizeHints> Create(const Fusion& fusion, const SymbolSizes& bindings);
+  // the values. With `types`, values have the bytes of the types in which they cross.
+  static absl::StatusOr<SizeHints> Create(const Fusion& fusion, const SymbolSizes& bindings,
+                                          const CrossingTypes* types = nullptr);
 
   const SymbolSizes& symbols() const { return symbols_; }  // All symbols that an extent has.
   // Saturating; an extent that overflows or is negative at these sizes counts as the default.
   int64_t Extent(SymInt extent) const;
   int64_t Bytes(ValId v) const { return bytes_[v.index()]; }  // Of the whole value, contiguous.
+  int64_t BytesAs(ValId v, DType type) const {                // The same in another element type.
+    return bytes_[v.index()] / DTypeBytes(types_[v.index()]) * DTypeBytes(type);
+  }
+  DType type(ValId v) const { return types_[v.index()]; }     // What Bytes counts it in.
   absl::Span<const int64_t> bytes() const { return bytes_; }  // Per value.
 
  private:
   SymbolSizes symbols_;
   std::vector<int64_t> bytes_;
+  std::vector<DType> types_;
 };
 
 }  // namespace seam

@@ -1,8 +1,10 @@
 #include "segmenter/traffic.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/container/btree_map.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace seam {
@@ -37,7 +39,46 @@ bool Launches(const SegmentedFusion& segmented, GroupId g) {
 int64_t ReadBytes(const Fusion& f, const SizeHints& sizes, ExprId e, int i) {
   const bool partial =
       f.op(e) == OpKind::Slice || f.op(e) == OpKind::Gather || f.op(e) == OpKind::IndexSelect;
-  return sizes.Bytes(partial && i == 0 ? f.result(e) : f.operands(e)[i]);
+  const ValId v = f.operands(e)[i];
+  return partial && i == 0 ? sizes.BytesAs(f.result(e), sizes.type(v)) : sizes.Bytes(v);
+}
+
+int64_t StoredBytes(const SegmentedFusion& segmented, const SizeHints& sizes, ValId v) {
+  const BufferId b = segmented.buffer_of(v);
+  return b.valid() ? sizes.BytesAs(v, segmented.buffer(b).dtype) : sizes.Bytes(v);
+}
+
+std::string StoredType(const SegmentedFusion& segmented, ValId v) {
+  const Fusion& f = segmented.fusion();
+  const BufferId b = segmented.buffer_of(v);
+  const bool narrow = b.valid() && segmented.buffer(b).dtype != f.dtype(v);
+  return absl::StrCat(f.type(v).ToString(),
+                      narrow ? absl::StrCat(" as ", DTypeName(segmented.buffer(b).dtype)) : "");
+}
+
+std::string DescribeNarrowing(const SegmentedFusion& segmented, ValId v) {
+  const BufferId b = segmented.buffer_of(v);
+  if (!b.valid() || segmented.buffer(b).dtype == segmented.fusion().dtype(v)) return "";
+  if (!segmented.buffer(b).rounds) return "exact";
+  const RoundingError error = RoundingErrorOf(segmented.buffer(b).dtype);
+  return absl::StrFormat("off by at most 2^%d of itself + 2^%d", std::ilogb(error.relative),
+                         std::ilogb(error.absolute));
+}
+
+std::vector<int64_t> SavedByNarrowing(const SegmentedFusion& segmented, const SizeHints& sizes) {
+  const Fusion& f = segmented.fusion();
+  std::vector<int64_t> saved(f.num_vals());
+  for (GroupId g : segmented.groups()) {
+    const GroupTraffic traffic = TrafficOf(segmented, sizes, g);
+    for (const auto* list : {&traffic.reads, &traffic.writes}) {
+      for (const auto& [v, bytes] : *list) {
+        const int stored = DTypeBytes(segmented.buffer(segmented.buffer_of(v)).dtype);
+        saved[v.index()] =
+            SaturatingAdd(saved[v.index()], bytes / stored * (DTypeBytes(f.dtype(v)) - stored));
+      }
+    }
+  }
+  return saved;
 }
 
 GroupTraffic TrafficOf(const SegmentedFusion& segmented, const SizeHints& sizes, GroupId g) {
@@ -53,9 +94,13 @@ GroupTraffic TrafficOf(const SegmentedFusion& segmented, const SizeHints& sizes,
       bytes = SaturatingAdd(bytes, ReadBytes(f, sizes, e, static_cast<int>(i)));
     }
   }
-  for (const auto& [v, bytes] : reads)
-    traffic.reads.emplace_back(v, std::min(bytes, sizes.Bytes(v)));
-  for (ValId v : segmented.outputs(g)) traffic.writes.emplace_back(v, sizes.Bytes(v));
+  for (const auto& [v, bytes] : reads) {
+    const DType stored = segmented.buffer(segmented.buffer_of(v)).dtype;
+    traffic.reads.emplace_back(
+        v, std::min(bytes, sizes.Bytes(v)) / DTypeBytes(sizes.type(v)) * DTypeBytes(stored));
+  }
+  for (ValId v : segmented.outputs(g))
+    traffic.writes.emplace_back(v, StoredBytes(segmented, sizes, v));
   return traffic;
 }
 

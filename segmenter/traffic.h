@@ -18,6 +18,15 @@ struct GroupTraffic {
   std::vector<std::pair<ValId, int64_t>> reads, writes;  // By value, in bytes.
   int64_t bytes() const;
 };
+// What a buffer takes in memory, in the type in which its value crosses.
+int64_t StoredBytes(const SegmentedFusion& segmented, const SizeHints& sizes, ValId v);
+// "f32[M, N]", or "f32[M, N] as bf16" for one that crosses narrower.
+std::string StoredType(const SegmentedFusion& segmented, ValId v);
+// "exact", or "off by at most 2^-8 of itself + 2^-134" for one that is rounded; empty for a value
+// that crosses in its own type.
+std::string DescribeNarrowing(const SegmentedFusion& segmented, ValId v);
+// Per value: the traffic that its crossing in a narrower type saves, written and read. Linear.
+std::vector<int64_t> SavedByNarrowing(const SegmentedFusion& segmented, const SizeHints& sizes);
 // What an expression reads of its operand `i` alone.
 int64_t ReadBytes(const Fusion& fusion, const SizeHints& sizes, ExprId e, int i);
 // Linear in the group.

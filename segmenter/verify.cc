@@ -22,6 +22,7 @@ class Verifier {
     SEAM_RETURN_IF_ERROR(CheckInputs());
     SEAM_RETURN_IF_ERROR(CheckOutputs());
     SEAM_RETURN_IF_ERROR(CheckEdgesAndBuffers());
+    SEAM_RETURN_IF_ERROR(CheckTypes());
     SEAM_RETURN_IF_ERROR(CheckOrder());
     return CheckSummaries();
   }
@@ -37,6 +38,35 @@ class Verifier {
         absl::StrJoin(vals, ", ",
                       [&](std::string* out, ValId v) { absl::StrAppend(out, f_.name(v)); }),
         "]");
+  }
+
+  // Values cross in their own types or in narrower floats; the caller's and a library's in their
+  // own. Groups of views and a segment_set write what they read.
+  absl::Status CheckTypes() {
+    for (GroupId g : groups_) {
+      const OpClass c = f_.info(s_.first_expr(g)).op_class;
+      const bool library = c == OpClass::Library;
+      const bool moves = s_.scheduler(g) == SchedulerKind::kAlias || c == OpClass::Barrier;
+      for (ValId v : s_.outputs(g)) {
+        const DType type = s_.buffer(s_.buffer_of(v)).dtype, own = f_.dtype(v);
+        const bool may = s_.narrowing() != Narrowing::kOff && !f_.is_output(v) && !library;
+        if (type != own &&
+            (!may || !IsFloat(own) || !IsFloat(type) || DTypeBytes(type) >= DTypeBytes(own))) {
+          return Broken(g, absl::StrCat(Name(v), " crosses as ", DTypeName(type)));
+        }
+        if (!moves) continue;
+        ValId from = v;
+        for (ExprId e; (e = f_.definition(from)).valid() && s_.computes(g, e) && HandsOn(f_, e);)
+          from = f_.operands(e)[0];
+        if (s_.buffer_of(from).valid() && s_.buffer(s_.buffer_of(from)).dtype != type)
+          return Broken(g, absl::StrCat(Name(v), " and ", Name(from), " differ in type"));
+      }
+      for (ValId v : s_.inputs(g)) {
+        if (library && s_.buffer(s_.buffer_of(v)).dtype != f_.dtype(v))
+          return Broken(g, absl::StrCat(Name(v), " is read in another type"));
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckHomes() {

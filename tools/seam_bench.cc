@@ -11,11 +11,13 @@
 #include "runtime/executable.h"
 #include "runtime/gpu_bench.h"
 #include "tools/seam_command.h"
+#include "tools/seam_cut.h"
 
 namespace seam::tool {
 namespace {
 
 struct Options {
+  Narrowing narrow_edges = Narrowing::kExact;
   std::string graph, json;
   std::vector<std::string> settings;
   uint64_t seed = 1;
@@ -35,6 +37,7 @@ int Run(const Options& options) {
   CompileOptions compile;
   compile.backend = BackendKind::kCuda;
   compile.size_hints = SymbolsOf(sizes);
+  compile.narrow_edges = options.narrow_edges;
   compile.progress = [](int done, int total) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
   };
@@ -98,6 +101,7 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
   CLI::App* bench = app.add_subcommand("bench", "Time a graph on the GPU beside a copy kernel");
   AddGraphArgument(*bench, &options->graph);
   AddSetOption(*bench, &options->settings, "Others get 1024, within their ranges.");
+  AddNarrowOption(*bench, &options->narrow_edges);
   bench->add_option("--json", options->json, "Write the figures to this file as well")
       ->type_name("FILE");
   bench->add_option("--seed", options->seed, "Of the random inputs")

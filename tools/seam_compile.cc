@@ -18,6 +18,7 @@ namespace seam::tool {
 namespace {
 
 struct Options {
+  Narrowing narrow_edges = Narrowing::kExact;
   std::string graph, segmentation, arch = "sm_90a", directory = ".";
   std::vector<std::string> settings;
   bool no_cache = false;
@@ -111,6 +112,7 @@ int Run(const Options& options) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
   };
   compile.size_hints = SymbolsOf(sizes);
+  compile.narrow_edges = options.narrow_edges;
   if (const int code = ReadSegmentation(options.segmentation, &compile); code != kGood) return code;
   ShowProgress("segmenting and compiling");
   const absl::StatusOr<Executable> executable = Compile(*std::move(fusion), compile);
@@ -142,7 +144,8 @@ void AddCompileCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("DIR");
   AddSetOption(*compile, &options->settings, "Others get 1024, within their ranges.");
   compile->add_flag("--no-cache", options->no_cache, "Compile even what the cache on disk has");
-  AddLoadOption(*compile, "--segmentation", &options->segmentation);
+  AddNarrowOption(*compile, &options->narrow_edges)
+      ->excludes(AddLoadOption(*compile, "--segmentation", &options->segmentation));
   compile->footer(
       "Schedules depend on sizes, so kernels are compiled for the sizes given; their guards, "
       "listed in the\n"

@@ -20,11 +20,23 @@ void AddWithoutOption(CLI::App& app, std::vector<std::string>* without) {
       ->type_name("PASS");
 }
 
-void AddLoadOption(CLI::App& app, const char* name, std::string* path) {
-  app.add_option(name, *path,
-                 "Do not segment; take the cut from this file, which `seam segment` wrote as json "
-                 "or text")
+CLI::Option* AddLoadOption(CLI::App& app, const char* name, std::string* path) {
+  return app
+      .add_option(name, *path,
+                  "Do not segment; take the cut from this file, which `seam segment` wrote as json "
+                  "or text")
       ->type_name("FILE");
+}
+
+CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges) {
+  return app
+      .add_option_function<std::string>(
+          "--narrow-edges",
+          [narrow_edges](const std::string& name) { *narrow_edges = *ParseNarrowing(name); },
+          "Let f32 values cross between kernels as f16 or bf16, rounded; exact (the default): only "
+          "where that changes no result")
+      ->check(CLI::IsMember({"exact", "f16", "bf16"}))
+      ->type_name("TYPE");
 }
 
 int ReadSegmentation(const std::string& path, CompileOptions* options) {
@@ -45,6 +57,7 @@ int MakeCut(const CutOptions& options, std::unique_ptr<Cut>* cut) {
   SegmentOptions segment;
   segment.trace = options.trace;
   segment.disabled_passes = options.without;
+  segment.narrow_edges = options.narrow_edges;
 
   std::string text;
   absl::StatusOr<Segmentation> made = absl::UnknownError("");

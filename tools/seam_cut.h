@@ -18,12 +18,15 @@ struct CutOptions {
   std::string load;                   // A file with a segmentation; empty: it is segmented.
   std::vector<std::string> settings;  // Of --set.
   std::vector<std::string> without;   // Passes that are switched off.
+  Narrowing narrow_edges = Narrowing::kExact;
   bool trace = false;
 };
 
 void AddWithoutOption(CLI::App& app, std::vector<std::string>* without);
 // --load and --segmentation.
-void AddLoadOption(CLI::App& app, const char* name, std::string* path);
+CLI::Option* AddLoadOption(CLI::App& app, const char* name, std::string* path);
+// --narrow-edges.
+CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges);
 
 // The file of --segmentation, where there is one, as the cut to compile.
 int ReadSegmentation(const std::string& path, CompileOptions* options);

@@ -47,6 +47,7 @@ void AddDiffCommand(CLI::App& app, std::vector<Command>& commands) {
                    "Another one; none: what the segmenter does with the options below")
       ->type_name("FILE");
   AddWithoutOption(*diff, &options->right.without);
+  AddNarrowOption(*diff, &options->right.narrow_edges);
   AddSetOption(*diff, &options->left.settings,
                "On both sides. Others are a file's own, else 1024 within their ranges.");
   diff->add_option("--format", options->format, "text or json")

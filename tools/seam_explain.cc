@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "scheduler/scheduler.h"
 #include "segmenter/explain.h"
 #include "tools/seam_cut.h"
@@ -23,7 +24,8 @@ int RunExplain(const Options& options) {
   std::unique_ptr<Cut> cut;
   if (const int code = MakeCut(options.cut, &cut); code != kGood) return code;
   absl::StatusOr<std::string> text =
-      ExplainMerges(cut->segmented, cut->log, options.path.empty() && IsColoured());
+      absl::StrCat(ExplainMerges(cut->segmented, cut->log, options.path.empty() && IsColoured()),
+                   ExplainCrossings(cut->segmented, cut->hints));
   if (!options.values.empty()) {
     text = ExplainValues(cut->segmented, cut->log, RealGuard(), cut->hints, options.values[0],
                          options.values[1]);
@@ -49,7 +51,8 @@ void AddExplainCommand(CLI::App& app, std::vector<Command>& commands) {
       ->expected(0, 2)
       ->type_name("A B");
   AddSetOption(*explain, &options->cut.settings, "Others count as 1024, within their ranges.");
-  AddLoadOption(*explain, "--load", &options->cut.load);
+  AddNarrowOption(*explain, &options->cut.narrow_edges)
+      ->excludes(AddLoadOption(*explain, "--load", &options->cut.load));
   AddWithoutOption(*explain, &options->cut.without);
   explain->add_option("-o,--output", options->path, "Write to this file instead of standard output")
       ->type_name("FILE");

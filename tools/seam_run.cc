@@ -22,6 +22,7 @@ namespace {
 struct Options {
   std::string graph, segmentation, backend = "auto", device;
   std::vector<std::string> settings;
+  Narrowing narrow_edges = Narrowing::kExact;
   uint64_t seed = 1;
   bool check = false;
 };
@@ -110,6 +111,7 @@ int Run(const Options& options) {
   }
   compile.device = options.device;
   compile.size_hints = symbols;
+  compile.narrow_edges = options.narrow_edges;
   compile.progress = [](int done, int total) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
   };
@@ -139,7 +141,7 @@ int Run(const Options& options) {
   if (absl::Status status = WriteOutput("", header); !status.ok()) return Fail(status);
   ShowProgress("comparing with the reference");
   const absl::StatusOr<bool> good =
-      Compare(executable->fusion(), options, symbols, *inputs, *outputs);
+      Compare(executable->rounded_fusion(), options, symbols, *inputs, *outputs);
   if (!good.ok()) return Fail(good.status());
   return *good ? kGood : Fail(kCheckFailed, "an output is outside the range of correct results");
 }
@@ -167,7 +169,8 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("N");
   run->add_flag("--check", options->check,
                 "Exit with 1 unless every element is one that a correct backend may give");
-  AddLoadOption(*run, "--segmentation", &options->segmentation);
+  AddNarrowOption(*run, &options->narrow_edges)
+      ->excludes(AddLoadOption(*run, "--segmentation", &options->segmentation));
   run->footer(
       "Inputs are normally distributed floats; integers of 32 and 64 bits, which may be indices, "
       "are 0 to 4.\n"
@@ -176,7 +179,8 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
       "last place of the output's type, relative and absolute. --check compares with the range of "
       "results\n"
       "that the errors allowed to every operation lead to; a graph without such errors must agree "
-      "exactly.\n\n"
+      "exactly.\n"
+      "The reference rounds as well what --narrow-edges rounds.\n\n"
       "Examples:\n"
       "  seam run layer_norm --check\n"
       "  seam run layer_norm --set M=64,N=4099 --backend simulator --check\n"

@@ -97,7 +97,8 @@ void AddSegmentCommand(CLI::App& app, std::vector<Command>& commands) {
                    "Also show the schedules on this device (text, json and html)")
       ->type_name("NAME");
   AddSetOption(*segment, &options->cut.settings, "Others count as 1024, within their ranges.");
-  AddLoadOption(*segment, "--load", &options->cut.load);
+  AddNarrowOption(*segment, &options->cut.narrow_edges)
+      ->excludes(AddLoadOption(*segment, "--load", &options->cut.load));
   AddWithoutOption(*segment, &options->cut.without);
   segment->add_option("-o,--output", options->path, "Write to this file instead of standard output")
       ->type_name("FILE");

@@ -19,7 +19,7 @@ struct Options {
   std::string backend = "cuda";
   int threads = static_cast<int>(std::thread::hardware_concurrency());
   int shown = 20;
-  std::vector<std::string> without;
+  seam::SegmentOptions segment;
 };
 
 int Run(const Options& options) {
@@ -31,7 +31,7 @@ int Run(const Options& options) {
   const auto work = [&] {
     for (int64_t i; (i = next++) < options.count;) {
       const absl::Status status = seam::testing::CheckSeed(options.seed + static_cast<uint64_t>(i),
-                                                           backend, options.without);
+                                                           backend, options.segment);
       if (status.ok()) continue;
       std::lock_guard<std::mutex> lock(mutex);
       if (failed++ < options.shown) std::printf("%s\n\n", status.ToString().c_str());
@@ -59,8 +59,16 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Graphs at once")->capture_default_str();
   app.add_option("--shown", options.shown, "Failures that are printed")->capture_default_str();
-  app.add_option("--without", options.without, "Passes of the segmenter that are switched off")
+  app.add_option("--without", options.segment.disabled_passes,
+                 "Passes of the segmenter that are switched off")
       ->delimiter(',');
+  app.add_option_function<std::string>(
+         "--narrow-edges",
+         [&](const std::string& name) {
+           options.segment.narrow_edges = *seam::ParseNarrowing(name);
+         },
+         "In what types values may cross between kernels")
+      ->check(CLI::IsMember({"exact", "f16", "bf16"}));
   CLI11_PARSE(app, argc, argv);
   return Run(options);
 }

@@ -43,6 +43,15 @@ TEST_P(RandomGraphs, AgreeWithTheReference) {
               [](uint64_t seed) { return CheckSeed(seed, BackendKind::kSimulator); });
 }
 
+// Values that cross as f16 and bf16: the reference rounds them at the same places.
+TEST_P(RandomGraphs, AgreeWithTheReferenceWhereEdgesRound) {
+  ForEachSeed(Setting("SEAM_RANDOM_GRAPHS", 1000) / 4, [](uint64_t seed) {
+    SegmentOptions segment;
+    segment.narrow_edges = seed % 2 == 0 ? Narrowing::kF16 : Narrowing::kBF16;
+    return CheckSeed(seed, BackendKind::kSimulator, segment);
+  });
+}
+
 TEST_P(RandomGraphs, CompileForAGpu) {
   const auto nvrtc = cuda::Nvrtc::Get();
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status();

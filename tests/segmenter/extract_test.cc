@@ -91,14 +91,20 @@ TEST(ExtractTest, RandomGroupsVerifyAndFitTogether) {
       ASSERT_EQ(group->inputs.size(), group->fusion.inputs().size());
       ASSERT_EQ(group->outputs.size(), group->fusion.outputs().size());
       ASSERT_EQ(group->exprs.size(), group->fusion.num_exprs());
-      for (size_t i = 0; i < group->inputs.size(); ++i) {
-        EXPECT_EQ(group->fusion.name(group->fusion.inputs()[i]), f->name(group->inputs[i]));
-      }
-      for (size_t i = 0; i < group->outputs.size(); ++i) {
-        const ValId v = group->fusion.outputs()[i];
-        EXPECT_EQ(group->fusion.name(v), f->name(group->outputs[i]));
-        EXPECT_EQ(group->fusion.type(v).ToString(), f->type(group->outputs[i]).ToString());
-      }
+      // What crosses has its name, and behind it the type if that is not its own.
+      const auto expect_crossing = [&](ValId in_group, ValId v) {
+        const DType stored = s->buffer(s->buffer_of(v)).dtype;
+        TensorType type = f->type(v);
+        std::string name(f->name(v));
+        if (stored != type.dtype) absl::StrAppend(&name, ".", DTypeName(stored));
+        type.dtype = stored;
+        EXPECT_EQ(group->fusion.name(in_group), name);
+        EXPECT_EQ(group->fusion.type(in_group).ToString(), type.ToString());
+      };
+      for (size_t i = 0; i < group->inputs.size(); ++i)
+        expect_crossing(group->fusion.inputs()[i], group->inputs[i]);
+      for (size_t i = 0; i < group->outputs.size(); ++i)
+        expect_crossing(group->fusion.outputs()[i], group->outputs[i]);
       // The axes of the group alone tell the same: what one kernel can hold is no matter of what is
       // around it, up to axes that only the rest of the graph makes one.
       const GroupSummary whole = s->summary(g);

@@ -338,7 +338,7 @@ TEST(SegmentTest, DisabledPassesAndBadOptions) {
   unknown.disabled_passes = {"diagonal"};
   EXPECT_EQ(Segment(f, RuleGuard(), unknown).status().message(),
             "there is no pass `diagonal`; the passes are privatize, vertical, siblings, "
-            "closures, split, borders, horizontal");
+            "closures, split, borders, horizontal, narrow");
   SegmentOptions sizes;
   sizes.sizes = {{"M", 3}};
   EXPECT_EQ(Segment(f, RuleGuard(), sizes).status().message(),

@@ -195,7 +195,7 @@ absl::Status RunAndCompare(const Executable& executable, const Symbols& symbols,
   // result is wrong or the range was narrow.
   for (const int runs : {12, 300}) {
     SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> envelopes,
-                          MakeEnvelopes(fusion, bindings, inputs, runs, seed));
+                          MakeEnvelopes(executable.rounded_fusion(), bindings, inputs, runs, seed));
     compared = Compare(fusion, envelopes, outputs);
     if (compared.ok()) break;
   }
@@ -262,11 +262,8 @@ absl::Status ForEachSizes(const RandomGraph& graph, const CompileOptions& option
 }
 
 // The text of a segmentation by fewer passes, of the graph as it comes back from its text form.
-absl::StatusOr<std::string> SegmentedWithout(const Fusion& graph,
-                                             const std::vector<std::string>& without) {
+absl::StatusOr<std::string> SegmentedWithout(const Fusion& graph, const SegmentOptions& options) {
   SEAM_ASSIGN_OR_RETURN(const Fusion fusion, PrintAndParse(PrintFusion(graph)));
-  SegmentOptions options;
-  options.disabled_passes = without;
   SEAM_ASSIGN_OR_RETURN(const SegmentedFusion segmented, Segment(fusion, RealGuard(), options));
   SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(fusion, {}));
   DumpOptions dump;
@@ -288,10 +285,11 @@ absl::Status OfSeed(uint64_t seed, bool library, Check check) {
 }  // namespace
 
 absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind backend,
-                        const std::vector<std::string>& without) {
+                        const SegmentOptions& segment) {
   CompileOptions options;
-  if (!without.empty()) {
-    SEAM_ASSIGN_OR_RETURN(options.segmentation, SegmentedWithout(graph.fusion, without));
+  options.narrow_edges = segment.narrow_edges;
+  if (!segment.disabled_passes.empty()) {
+    SEAM_ASSIGN_OR_RETURN(options.segmentation, SegmentedWithout(graph.fusion, segment));
   }
   options.backend = backend;
   options.use_cache = false;
@@ -302,10 +300,9 @@ absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind bac
   });
 }
 
-absl::Status CheckSeed(uint64_t seed, BackendKind backend,
-                       const std::vector<std::string>& without) {
+absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment) {
   return OfSeed(seed, backend != BackendKind::kCuda, [&](const RandomGraph& graph) {
-    return CheckGraph(graph, seed, backend, without);
+    return CheckGraph(graph, seed, backend, segment);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "runtime/executable.h"
+#include "segmenter/segment.h"
 #include "tests/support/random_graph.h"
 
 namespace seam::testing {
@@ -15,14 +16,14 @@ namespace seam::testing {
 // one Executable: on inputs from `seed`, some of them off their alignment by a few elements, with
 // outputs that the caller brings and outputs that the Executable allocates. The error is everything
 // that it takes to look into it: sizes, text form, groups with their schedules.
-// `without`: passes of the segmenter (SegmentPasses()) that are switched off.
+// `segment`: by which passes it is cut, and in what types values cross; what that rounds, the
+// reference rounds as well.
 absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind backend,
-                        const std::vector<std::string>& without = {});
+                        const SegmentOptions& segment = {});
 
 // MakeRandomGraph and CheckGraph; the error starts with the seed. Without matrix products on kCuda,
 // which has no code for them.
-absl::Status CheckSeed(uint64_t seed, BackendKind backend,
-                       const std::vector<std::string>& without = {});
+absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment = {});
 
 // Every kernel of the graph with this seed, at both sets of its sizes, through NVRTC to machine
 // code for `arch`. Needs no GPU.
