@@ -418,9 +418,10 @@ class AxisMapBuilder {
     map_.exchanges_.resize(f_.num_exprs());
     for (const auto& [operand, node] : exchanges_) {
       map_.exchanged_[operand].push_back(map_.flat_[node]);
-      const auto next =
-          std::upper_bound(map_.operand_begin_.begin(), map_.operand_begin_.end(), operand);
-      map_.exchanges_[next - map_.operand_begin_.begin() - 1] = true;
+      const auto next = std::upper_bound(
+          order_.exprs.begin(), order_.exprs.end(), operand,
+          [&](uint32_t at, ExprId e) { return at < map_.operand_begin_[e.index()]; });
+      map_.exchanges_[(next - 1)->index()] = true;
     }
     for (auto& [operand, set] : map_.exchanged_) SortUnique(set);
   }

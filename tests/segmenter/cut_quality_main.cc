@@ -79,7 +79,7 @@ int Run(const Options& options) {
     const Cut best = model.num_units() <= kMaxExactUnits
                          ? BestCut(model)
                          : LongSearch(model, found, options.restarts, options.steps, seed);
-    const int64_t found_bytes = (*whole)->BytesOf(*cut), best_bytes = model.BytesOf(best);
+    const int64_t found_bytes = model.BytesOf(found), best_bytes = model.BytesOf(best);
     const absl::StatusOr<SegmentedFusion> check = (*whole)->Segmented(best);
     if (!check.ok() || (*whole)->BytesOf(*check) > best_bytes) {
       std::printf("seed %u: the best cut %s is not what its price says: %s\n%s", seed,

@@ -88,7 +88,7 @@ TEST(ExplainTest, PairsThatNobodyTried) {
       "input x: f32[8]\n input y: f32[8]\n a = exp(x)\n b = sum(y, axes=[0])\n output a\n output "
       "b");
   EXPECT_EQ(unrelated.Explain("a", "b"),
-            "`a` is computed in g0 (pointwise, 1 expression) and `b` in g1 (reduction, 1 "
+            "`a` is computed in g1 (pointwise, 1 expression) and `b` in g0 (reduction, 1 "
             "expression). Nothing passes between these two, and they read nothing in common. No "
             "pass tried to make one kernel of the two; asked now, the reduction scheduler refuses "
             "it: unconnected: nothing is shared. That is, nothing flows between them and they read "
