@@ -9,7 +9,7 @@ import math
 import sys
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 460, 64, 24, 190, 48
-COLOURS = ['#1b6ca8', '#c0392b', '#1e8449', '#8e44ad', '#b9770e']
+COLOURS = ['#1b6ca8', '#c0392b', '#1e8449', '#8e44ad', '#b9770e', '#117a65', '#7b7d7d']
 
 
 def exponent(points):

@@ -203,8 +203,8 @@ TEST(Views, ComposeIntoIndices) {
       "y = flip(x, axes=[0, 1]) * x",
       "y = pad(x * 2.0, before=[1, 0], after=[2, 3], value=7.0)",
       "y = cat(x, flip(x, axes=[1]), exp(x), axes=[0])",
-      "z = exp(x)\n y = reshape(permute(z, axes=[1, 0]), sizes=[12, 10]) + reshape(z, sizes=[12, "
-      "10])",
+      ("z = exp(x)\n y = reshape(permute(z, axes=[1, 0]), sizes=[12, 10])"
+       " + reshape(z, sizes=[12, 10])"),
       "y = iota(sizes=[12, 10], axes=[1], dtype=f32) + x",
   };
   for (const char* body : bodies) {

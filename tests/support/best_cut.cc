@@ -19,11 +19,10 @@ UnitMask Bit(int i) { return UnitMask{1} << i; }
 
 absl::StatusOr<std::unique_ptr<WholeGraph>> WholeGraph::Create(const Fusion& fusion,
                                                                const SchedulabilityGuard& guard) {
+  SEAM_ASSIGN_OR_RETURN(SizeHints sizes, SizeHints::Create(fusion, {}));
+  std::unique_ptr<WholeGraph> whole(new WholeGraph(fusion, std::move(sizes)));
   auto axes = std::make_shared<const AxisMap>(AxisMap::Build(fusion));
   const ValueFacts facts = FactsOf(fusion);
-  const CrossingTypes types = CrossingTypes::Find(fusion, facts, Narrowing::kExact);
-  SEAM_ASSIGN_OR_RETURN(SizeHints sizes, SizeHints::Create(fusion, {}, &types));
-  std::unique_ptr<WholeGraph> whole(new WholeGraph(fusion, std::move(sizes)));
   SEAM_ASSIGN_OR_RETURN(InitialGroups initial,
                         MakeInitialGroups(fusion, *axes, facts, guard,
                                           PrivatizeCheapProducers(fusion, *axes, facts, true)));
@@ -91,7 +90,6 @@ absl::StatusOr<SegmentedFusion> WholeGraph::Segmented(const Cut& cut) {
   for (uint32_t g = 0; g < cut.size(); ++g) {
     s.set_scheduler(GroupId(g), model_->PriceOf(cut[g]).scheduler);
   }
-  NarrowEdges(s, CrossingTypes::Find(fusion_, s.facts(), Narrowing::kExact));
   return s;
 }
 
