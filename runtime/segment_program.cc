@@ -101,7 +101,7 @@ class ProgramBuilder {
     }
     SEAM_ASSIGN_OR_RETURN(ExtractedGroup group, ExtractGroup(segmented, g));
     if (IsAcceptedAlone(group.fusion, segmented.scheduler(g))) return add(std::move(group));
-    return AddParts(segmented, id, group, value_of);
+    return AddParts(segmented, g, id, group, value_of);
   }
 
   // Which axes are the same is found over the whole Fusion. Where expressions outside of a group
@@ -114,13 +114,14 @@ class ProgramBuilder {
   }
 
   // Such a group cut again, by itself.
-  absl::Status AddParts(const SegmentedFusion& segmented, uint32_t id, const ExtractedGroup& group,
-                        absl::FunctionRef<int(ValId)> value_of) {
+  absl::Status AddParts(const SegmentedFusion& segmented, GroupId g, uint32_t id,
+                        const ExtractedGroup& group, absl::FunctionRef<int(ValId)> value_of) {
     SegmentOptions options;
     // The first would join them again, and the casts of the second could be what is refused.
     options.disabled_passes = {"horizontal", "narrow"};
     SEAM_ASSIGN_OR_RETURN(const SegmentedFusion parts, Segment(group.fusion, guard_, options));
-    if (parts.num_groups() == 1) {
+    // Islands that turn out to be one are whole again, but for another scheduler.
+    if (parts.num_groups() == 1 && parts.scheduler(parts.groups()[0]) == segmented.scheduler(g)) {
       return absl::InternalError(absl::StrCat(
           "group ", id, " of ", std::string(segmented.fusion().name()),
           " is refused by the schedulers and cannot be cut:\n", PrintFusion(group.fusion)));

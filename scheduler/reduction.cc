@@ -168,9 +168,9 @@ void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
 }
 
 // What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; null where the
-// reductions that do not keep them do not cross them. Which of several free ones keep the rows does
-// not matter here.
-const AxisSet* RowsOf(const GroupSummary& summary) {
+// reductions that do not keep them do not cross them. Which of several free ones keep the rows
+// matters for the rate alone: rather those without the axis that is `fastest` in memory.
+const AxisSet* RowsOf(const GroupSummary& summary, AxisId fastest = AxisId()) {
   if (summary.kept.size() == 1) return &summary.kept.front();
   const auto crosses = [&](const AxisSet& kept, const AxisSet& rows) {
     return IsSubset(kept, rows) || (Intersection(kept, rows).empty() &&
@@ -178,14 +178,25 @@ const AxisSet* RowsOf(const GroupSummary& summary) {
                                       return kept == Difference(s, rows);
                                     }));
   };
+  const AxisSet* found = nullptr;
   for (const AxisSet& rows : summary.kept) {
     const bool held = absl::c_all_of(summary.held, [&](const AxisSet& h) { return h == rows; });
     if (!rows.empty() && held &&
         absl::c_all_of(summary.kept, [&](const AxisSet& k) { return crosses(k, rows); })) {
-      return &rows;
+      if (!absl::c_linear_search(rows, fastest)) return &rows;
+      if (found == nullptr) found = &rows;
     }
   }
-  return nullptr;
+  return found;
+}
+
+// The axis of the last dimension that has one of what a reduction reads.
+AxisId FastestAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) {
+  for (int d = fusion.rank(fusion.operands(reduction)[0]); d-- > 0;) {
+    const auto atoms = axes.operand_atoms(reduction, 0, d);
+    if (!atoms.empty()) return atoms.back();
+  }
+  return AxisId();
 }
 
 // What a kernel would have to do for reductions that RowsOf finds no rows for.
@@ -257,11 +268,12 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
   return Decision::Accept(me);
 }
 
-double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes, const GroupSummary& summary,
-                      const DeviceInfo& device) {
-  const AxisSet* rows = RowsOf(summary);
+double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
+                      const GroupSummary& summary, const DeviceInfo& device) {
   // Rows that nothing crosses are shared among CTAs where there are few of them.
-  if (rows == nullptr || summary.kept.size() == 1) return 1;
+  if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
+  const AxisSet* rows = RowsOf(summary, FastestAxis(fusion, axes, summary.reductions[0]));
+  if (rows == nullptr) return 1;
   const auto elements = [&](const AxisSet& set) {
     double n = 1;
     for (AxisId a : set) n *= static_cast<double>(sizes.Extent(axes.extent(a)));

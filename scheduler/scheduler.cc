@@ -74,11 +74,11 @@ Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,
                                     : pointwise::CanSchedule(fusion, axes, summary);
 }
 
-double RealGuard::FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
+double RealGuard::FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                                  const GroupSummary& summary) const {
   if (summary.num_tensors > kMaxTensorsPerGroup) return 0;
   if (summary.num_reductions == 0) return 1;
-  return reduction::FractionOfPeak(axes, sizes, summary, device_);
+  return reduction::FractionOfPeak(fusion, axes, sizes, summary, device_);
 }
 
 Decision RealGuard::CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,

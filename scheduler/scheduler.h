@@ -51,7 +51,7 @@ class RealGuard : public SchedulabilityGuard {
   explicit RealGuard(const DeviceInfo& device = Devices().front()) : device_(device) {}
   Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
                        const GroupSummary& summary) const override;
-  double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
+  double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                         const GroupSummary& summary) const override;
   Decision CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,
                               absl::Span<const GroupSummary> islands) const override;

@@ -30,8 +30,8 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
 }  // namespace horizontal
 namespace reduction {
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
-double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes, const GroupSummary& summary,
-                      const DeviceInfo& device);
+double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
+                      const GroupSummary& summary, const DeviceInfo& device);
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context);
 }  // namespace reduction
 namespace library {

@@ -190,7 +190,7 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
       if ((e.units & block & (Bit(u) - 1)) != 0) continue;  // Counted with an earlier unit.
       for (const Read& r : e.reads) {
         if ((vals_[r.val].computed & block) != 0) continue;
-        if (read_bytes_[r.val] == 0) read.push_back(r.val);
+        if (read_bytes_[r.val] == 0 && r.bytes > 0) read.push_back(r.val);
         read_bytes_[r.val] = std::min(read_bytes_[r.val] + r.bytes, vals_[r.val].bytes);
       }
       if (e.writer < 0 || (block & Bit(e.writer)) == 0) continue;
@@ -207,10 +207,11 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
     read_bytes_[v] = 0;
   }
   summary.num_tensors += static_cast<int>(read.size());
-  const double fraction = guard_.FractionOfPeak(axes_, sizes_, summary);
+  const double fraction = guard_.FractionOfPeak(f_, axes_, sizes_, summary);
   price.legal = fraction > 0 || __builtin_popcountll(block) == 1;
   if (fraction > 0 && fraction < 1)
-    price.bytes = static_cast<int64_t>(static_cast<double>(price.bytes) / fraction);
+    price.bytes = static_cast<int64_t>(
+        std::min(static_cast<double>(price.bytes) / fraction, static_cast<double>(INT64_MAX / 4)));
   price.bytes += kLaunchBytes;
   return price;
 }

@@ -77,9 +77,9 @@ class SchedulabilityGuard {
   // sizes: 1 for one that is bound by memory alone, less where much of the machine would idle, 0
   // for one that had better not be made. Of two cuts, the segmenter takes the one whose traffic
   // takes less time.
-  virtual double FractionOfPeak(const AxisMap& axes, const SizeHints& sizes,
+  virtual double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                                 const GroupSummary& summary) const {
-    (void)axes, (void)sizes, (void)summary;
+    (void)fusion, (void)axes, (void)sizes, (void)summary;
     return 1;
   }
   // Whether one launch can hold groups that it accepts, with these summaries, as islands side by

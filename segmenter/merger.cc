@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "segmenter/islands.h"
 #include "segmenter/traffic.h"
 #include "segmenter/verify.h"
 
@@ -77,26 +78,30 @@ Decision Merger::DecideByOutline(absl::Span<const GroupId> members) const {
   }
 }
 
+std::vector<ExprId> Merger::UnitedExprs(absl::Span<const GroupId> members) const {
+  std::vector<ExprId> exprs;
+  for (GroupId g : members) {
+    const std::vector<ExprId> own = s_.all_exprs(g);
+    exprs.insert(exprs.end(), own.begin(), own.end());
+  }
+  std::sort(exprs.begin(), exprs.end());
+  exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
+  return exprs;
+}
+
 Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
                         Placement* placement) {
-  const MergeEstimate estimate = s_.Estimate(members, sizes_.bytes());
+  MergeEstimate estimate = s_.Estimate(members, sizes_.bytes());
   *saved_bytes = estimate.saved_bytes;
-  Decision decision = guard_.CanSchedule(s_.fusion(), s_.axes(), estimate.summary);
-  if (!decision.ok && !estimate.exact && estimate.summary.num_exprs <= kMaxExactExprs) {
-    std::vector<ExprId> exprs;
-    for (GroupId g : members) {
-      const std::vector<ExprId> own = s_.all_exprs(g);
-      exprs.insert(exprs.end(), own.begin(), own.end());
-    }
-    std::sort(exprs.begin(), exprs.end());
-    exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
-    GroupSummary summary = Summarize(s_.fusion(), s_.axes(), s_.facts(), exprs);
-    summary.num_tensors = estimate.summary.num_tensors;
+  GroupSummary summary = std::move(estimate.summary);
+  Decision decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
+  if (!decision.ok && !estimate.exact && summary.num_exprs <= kMaxExactExprs) {
+    const int num_tensors = summary.num_tensors;
+    summary = Summarize(s_.fusion(), s_.axes(), s_.facts(), UnitedExprs(members));
+    summary.num_tensors = num_tensors;
     decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
   }
-  if (decision.ok) {
-    decision = Weigh(members, estimate.summary, estimate.saved_bytes, std::move(decision));
-  }
+  if (decision.ok) decision = Weigh(members, summary, estimate.saved_bytes, std::move(decision));
   if (!decision.ok) return decision;
   return DecideConvex(members, kMaxSearchedEdges, std::move(decision), placement);
 }
@@ -117,7 +122,7 @@ Decision Merger::DecideConvex(absl::Span<const GroupId> members, int max_edges, 
 
 Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& merged,
                        int64_t saved_bytes, Decision accepted) {
-  const double fraction = guard_.FractionOfPeak(s_.axes(), sizes_, merged);
+  const double fraction = guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, merged);
   if (fraction >= 1) return accepted;
   const auto refuse = [&](const char* why) {
     return Decision::Refuse(accepted.scheduler, ReasonCode::kSlower, merged.reductions, why);
@@ -130,7 +135,7 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
     summary.num_tensors = s_.num_tensors(g);
     const double own = static_cast<double>(TrafficOf(s_, sizes_, g).bytes());
     bytes += own;
-    apart += own / std::max(1e-3, guard_.FractionOfPeak(s_.axes(), sizes_, summary)) +
+    apart += own / std::max(1e-3, guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, summary)) +
              (Launches(s_, g) ? kLaunchBytes : 0);
   }
   const double together = (bytes - static_cast<double>(saved_bytes)) / fraction + kLaunchBytes;
@@ -198,10 +203,10 @@ bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
 
 bool Merger::TryIslands(const char* pass, absl::Span<const GroupId> members) {
   if (!status_.ok()) return false;
-  std::vector<GroupSummary> islands;
-  for (GroupId g : members) islands.push_back(s_.summary(g));
+  // Copies that meet may connect what was apart, so it is the union that is asked about.
   Placement placement;
-  Decision decision = guard_.CanScheduleIslands(s_.fusion(), s_.axes(), islands);
+  Decision decision = CanScheduleAs(SchedulerKind::kHorizontal, guard_, s_.fusion(), s_.axes(),
+                                    s_.facts(), UnitedExprs(members));
   if (decision.ok) decision = DecideConvex(members, kMaxIslandEdges, decision, &placement);
   Record(TrialOf(pass, members, GainOf(members, 0)), decision);
   if (!decision.ok) {

@@ -94,6 +94,8 @@ class Merger {
   // Refused if a path leaves the members and returns.
   Decision DecideConvex(absl::Span<const GroupId> members, int max_edges, Decision accepted,
                         Placement* placement);
+  // All that the members compute, each once, ascending.
+  std::vector<ExprId> UnitedExprs(absl::Span<const GroupId> members) const;
   Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
   Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,
