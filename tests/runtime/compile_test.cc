@@ -123,6 +123,21 @@ TEST(Compile, TheCutMayBeGiven) {
               HasSubstr("group 0 is no plan of the scheduler reduction"));
 }
 
+// Over the graph a computed table connects nobody; alone it is an input that all islands share, and
+// together they are too much for one island.
+TEST(Compile, IslandsThatAreOneAloneRunAllTheSame) {
+  std::string body = "input lr: f32[]\n t = exp(iota(sizes=[64], axes=[0], dtype=f32) * 0.001)\n";
+  for (int i = 0; i < 50; ++i) {
+    absl::StrAppend(&body, "input p", i, ": f32[64]\n input g", i, ": f32[64]\n");
+    absl::StrAppend(&body, "y", i, " = p", i, " - g", i, " * t * lr\n output y", i, "\n");
+  }
+  CompileOptions options;
+  options.backend = BackendKind::kSimulator;
+  const auto executable = Compile(Parse(body), options);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  EXPECT_TRUE(executable->CompileFor({}).ok());
+}
+
 class MachineCodeTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -119,6 +119,25 @@ TEST_F(LoadTest, RoundTripOfRandomGraphs) {
   }
 }
 
+TEST_F(LoadTest, WhatIslandsShareIsWhatALoadedFileHas) {
+  // Both updates have the cast of one number, each its own, until they are one group.
+  const Fusion f = *ParseFusion(R"(fusion clip {
+    input z: f16[4096]
+    input x: f32[64, 32]
+    input y: f32[77]
+    n = sum(z, axes=[0])
+    c = cast(n, dtype=f32)
+    a = x * c
+    b = y * c
+    output a
+    output b
+  })");
+  const std::string dump = DumpOf(f, RealGuard());
+  const LoadedSegmentation loaded = *LoadSegmentation(f, dump);
+  EXPECT_TRUE(CheckSchedulable(loaded.segmented, RealGuard()).ok())
+      << CheckSchedulable(loaded.segmented, RealGuard()) << dump;
+}
+
 TEST_F(LoadTest, SizesLayoutsAndReasonsComeBack) {
   const LoadedSegmentation loaded = *LoadSegmentation(fusion_, json_.dump());
   EXPECT_EQ(loaded.sizes, (SymbolSizes{{"M", 8}}));
