@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "segmenter/segmented_fusion.h"
 
 namespace seam {
@@ -29,16 +30,22 @@ struct SegmentedFusion::Border {
     GroupId from;   // The member that serves it,
     uint32_t slot;  // with this value.
   };
-  std::vector<Crossing> crossing;
-  std::vector<std::pair<ValId, EdgeId>> reads;  // By all but the largest member; sorted.
+  struct Read {
+    ValId val;
+    EdgeId edge;   // Of a member that is not the largest.
+    EdgeId other;  // By which the largest one reads the value, if it does.
+    auto key() const { return std::pair(val, edge); }
+  };
+  absl::InlinedVector<Crossing, 8> crossing;
+  absl::InlinedVector<Read, 8> reads;  // Sorted by value and edge.
   bool by_copies = false;  // Copies serve some: members may then serve each other.
 };
 
 SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> members,
-                                                  GroupId largest) {
-  ++search_;
-  for (GroupId g : members) places_[g.index()].mark = search_;
-  const auto is_member = [&](GroupId g) { return g.valid() && places_[g.index()].mark == search_; };
+                                                  GroupId largest) const {
+  const auto is_member = [&](GroupId g) {  // Nearly always of two.
+    return std::find(members.begin(), members.end(), g) != members.end();
+  };
   Border border;
   for (GroupId g : members) {
     if (g == largest) continue;
@@ -50,18 +57,20 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
         continue;
       }
       const auto server = std::find_if(members.begin(), members.end(), [&](GroupId m) {
-        return m != g && edge(e).from.valid() && FindCopy(m, fusion_->definition(v)) != kNone;
+        return m != g && edge(e).from.valid() && FindCopy(m, v) != kNone;
       });
       if (server == members.end()) {
-        border.reads.emplace_back(v, e);
+        border.reads.push_back({v, e, data_edge(largest, v)});
       } else {
         border.crossing.push_back({e, *server, SourceOf(*server, v).slot});
         border.by_copies = true;
       }
     }
-    for (EdgeId e : out_edges(g)) {
-      if (edge(e).kind == EdgeKind::kData && edge(e).to == largest) {
-        border.crossing.push_back({e, g, edge(e).val.index()});
+    if (Precedes(g, largest)) {
+      for (EdgeId e : out_edges(g)) {
+        if (edge(e).kind == EdgeKind::kData && edge(e).to == largest) {
+          border.crossing.push_back({e, g, edge(e).val.index()});
+        }
       }
     }
     for (InstanceId i : InstancesOf(groups_[g.index()].copies)) {
@@ -83,11 +92,12 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
                         border.crossing.end());
   std::stable_sort(border.crossing.begin(), border.crossing.end(),
                    [&](const auto& a, const auto& b) { return label(a.from) < label(b.from); });
-  std::sort(border.reads.begin(), border.reads.end());
+  std::sort(border.reads.begin(), border.reads.end(),
+            [](const auto& a, const auto& b) { return a.key() < b.key(); });
   return border;
 }
 
-SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border, GroupId largest,
+SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
                                                   absl::Span<const int64_t> val_bytes) const {
   Saving saving;
   const auto save = [&](ValId v, int times) {
@@ -95,9 +105,9 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border, GroupId 
     saving.tensors += times;
   };
   for (size_t i = 0; i < border.reads.size();) {
-    const ValId v = border.reads[i].first;
-    int saved = data_edge(largest, v).valid() ? 0 : -1;
-    for (; i < border.reads.size() && border.reads[i].first == v; ++i) ++saved;
+    const ValId v = border.reads[i].val;
+    int saved = border.reads[i].other.valid() ? 0 : -1;
+    for (; i < border.reads.size() && border.reads[i].val == v; ++i) ++saved;
     save(v, saved);
   }
   std::vector<std::pair<BufferId, uint32_t>> inner;
@@ -113,8 +123,7 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border, GroupId 
 }
 
 // Components that meet, as a union-find over their representatives.
-void SegmentedFusion::JoinComponents(const Border& border, GroupId largest, Group& joined) {
-  if (joined.components <= 1) return;
+void SegmentedFusion::JoinComponents(const Border& border, Group& joined) {
   std::vector<std::pair<uint32_t, uint32_t>> parents;
   const auto find = [&](uint32_t c) {
     c = Component(c);
@@ -136,16 +145,16 @@ void SegmentedFusion::JoinComponents(const Border& border, GroupId largest, Grou
     --joined.components;
   };
   const auto reader = [&](EdgeId e) { return uses_[edge_states_[e.index()].uses.head].instance; };
-  for (size_t i = 0; i < border.reads.size(); ++i) {
-    const auto [v, e] = border.reads[i];
+  for (size_t i = 0; i < border.reads.size() && joined.components > 1; ++i) {
+    const auto [v, e, other] = border.reads[i];
     if (!facts_.connects_readers[v.index()]) continue;
-    if (i + 1 < border.reads.size() && border.reads[i + 1].first == v) {
-      connect(reader(e), reader(border.reads[i + 1].second));
+    if (i + 1 < border.reads.size() && border.reads[i + 1].val == v) {
+      connect(reader(e), reader(border.reads[i + 1].edge));
     }
-    const EdgeId other = data_edge(largest, v);
     if (other.valid()) connect(reader(e), reader(other));
   }
   for (const Border::Crossing& c : border.crossing) {
+    if (joined.components <= 1) return;
     const ValId v = edge(c.edge).val;
     if (facts_.weightless[v.index()]) continue;
     const UseList& uses = edge_states_[c.edge.index()].uses;
@@ -225,9 +234,9 @@ GroupId SegmentedFusion::LargestBorder(absl::Span<const GroupId> members) const 
 }
 
 int64_t SegmentedFusion::SavedBytes(absl::Span<const GroupId> members,
-                                    absl::Span<const int64_t> val_bytes) {
+                                    absl::Span<const int64_t> val_bytes) const {
   const GroupId largest = LargestBorder(members);
-  return SavingOf(BorderOf(members, largest), largest, val_bytes).bytes;
+  return SavingOf(BorderOf(members, largest), val_bytes).bytes;
 }
 
 GroupSummary SegmentedFusion::Outline(absl::Span<const GroupId> members) const {
@@ -247,11 +256,11 @@ MergeEstimate SegmentedFusion::Estimate(absl::Span<const GroupId> members,
   const Border border = BorderOf(members, largest);
   Group joined;
   for (GroupId g : members) JoinRecords(joined, groups_[g.index()]);
-  JoinComponents(border, largest, joined);
+  JoinComponents(border, joined);
   JoinMaps(border, joined);
   MergeEstimate estimate;
   estimate.exact = JoinHeld(border, joined);
-  const Saving saving = SavingOf(border, largest, val_bytes);
+  const Saving saving = SavingOf(border, val_bytes);
   estimate.saved_bytes = saving.bytes;
   estimate.summary = Expand(joined);
   for (GroupId g : members) estimate.summary.num_tensors += num_tensors(g);

@@ -37,9 +37,7 @@ std::map<uint32_t, std::vector<GroupId>> CandidatesByLevel(const SegmentedFusion
       }
     }
     // What is weightless would count as part of any island.
-    const std::vector<ExprId> exprs = s.exprs(g);
-    if (s.scheduler(g) == SchedulerKind::kPointwise &&
-        !std::all_of(exprs.begin(), exprs.end(), [&](ExprId e) {
+    if (s.scheduler(g) == SchedulerKind::kPointwise && !s.AllExprs(g, [&](ExprId e) {
           return s.facts().weightless[s.fusion().result(e).index()];
         })) {
       candidates[own].push_back(g);

@@ -56,11 +56,11 @@ int64_t Merger::GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) c
   return launching == 0 ? 0 : gain;
 }
 
-bool Merger::Refused(absl::Span<const GroupId> members) const {
+bool Merger::Refused(absl::Span<const GroupId> members) {
   for (size_t i = 0; i < members.size(); ++i) {
     for (size_t j = i + 1; j < members.size(); ++j) {
-      const auto it = refusals_.find(Key(members[i], members[j]));
-      if (it != refusals_.end() && IsPermanent(it->second.decision)) return true;
+      const Refusal* refusal = FindRefusal(members[i], members[j]);
+      if (refusal != nullptr && IsPermanent(refusal->decision)) return true;
     }
   }
   return false;
@@ -78,17 +78,6 @@ Decision Merger::DecideByOutline(absl::Span<const GroupId> members) const {
   }
 }
 
-std::vector<ExprId> Merger::UnitedExprs(absl::Span<const GroupId> members) const {
-  std::vector<ExprId> exprs;
-  for (GroupId g : members) {
-    const std::vector<ExprId> own = s_.all_exprs(g);
-    exprs.insert(exprs.end(), own.begin(), own.end());
-  }
-  std::sort(exprs.begin(), exprs.end());
-  exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
-  return exprs;
-}
-
 Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
                         Placement* placement) {
   MergeEstimate estimate = s_.Estimate(members, sizes_.bytes());
@@ -97,7 +86,7 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
   Decision decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
   if (!decision.ok && !estimate.exact && summary.num_exprs <= kMaxExactExprs) {
     const int num_tensors = summary.num_tensors;
-    summary = Summarize(s_.fusion(), s_.axes(), s_.facts(), UnitedExprs(members));
+    summary = Summarize(s_.fusion(), s_.axes(), s_.facts(), s_.all_exprs(members));
     summary.num_tensors = num_tensors;
     decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
   }
@@ -142,36 +131,68 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
   return together < apart ? accepted : refuse("it would leave much of the machine idle");
 }
 
+Merger::Refusal* Merger::FindRefusal(GroupId a, GroupId b) {
+  const auto it = refusal_of_.find(Key(a, b));
+  return it == refusal_of_.end() ? nullptr : &refusals_[it->second];
+}
+
+void Merger::Enlist(uint32_t refusal, int end) {
+  const GroupId g = refusals_[refusal].ends[end];
+  if (g.index() >= first_refusal_.size()) first_refusal_.resize(s_.group_limit(), kNoLink);
+  refusals_[refusal].next[end] = std::exchange(first_refusal_[g.index()], refusal);
+}
+
 void Merger::Remember(absl::Span<const GroupId> members, const Decision& decision) {
   const GroupId a = members.front(), b = members.back();
-  const auto [it, inserted] = refusals_.insert_or_assign(Key(a, b), Refusal{decision, changes_});
+  const uint32_t next = static_cast<uint32_t>(refusals_.size());
+  const auto [it, inserted] = refusal_of_.try_emplace(Key(a, b), next);
   if (inserted) {
-    refused_with_[a].push_back(b);
-    refused_with_[b].push_back(a);
+    refusals_.push_back({{a, b}, {}, changes_, false, decision});
+    Enlist(next, 0);
+    Enlist(next, 1);
+  } else {
+    refusals_[it->second].at = changes_;
+    refusals_[it->second].decision = decision;
   }
   if (decision.reason == ReasonCode::kNotConvex && members.size() == 2)
     not_convex_.emplace_back(a, b);
 }
 
+std::vector<uint32_t> Merger::TakeRefusals(GroupId g) {
+  std::vector<uint32_t> taken;
+  if (g.index() >= first_refusal_.size()) return taken;
+  uint32_t next = std::exchange(first_refusal_[g.index()], kNoLink);
+  while (next != kNoLink) {
+    const Refusal& refusal = refusals_[next];
+    if (!refusal.is_gone) {
+      refusal_of_.erase(Key(refusal.ends[0], refusal.ends[1]));
+      taken.push_back(next);
+    }
+    next = refusal.next[refusal.ends[0] == g ? 0 : 1];
+  }
+  return taken;
+}
+
 // `from` is merged into `to`.
 void Merger::InheritRefusals(GroupId from, GroupId to) {
-  const auto it = refused_with_.find(from);
-  if (it == refused_with_.end()) return;
-  const std::vector<GroupId> partners = std::move(it->second);
-  refused_with_.erase(it);
-  for (GroupId old_partner : partners) {
-    const auto refusal = refusals_.find(Key(from, old_partner));
-    if (refusal == refusals_.end()) continue;  // The partner's own merge has moved it.
-    const Refusal moved = std::move(refusal->second);
-    refusals_.erase(refusal);
-    const GroupId partner = s_.survivor(old_partner);
-    if (partner == to) continue;
-    const auto [entry, inserted] = refusals_.try_emplace(Key(to, partner), moved);
+  for (uint32_t i : TakeRefusals(from)) {
+    Refusal& refusal = refusals_[i];
+    const int end = refusal.ends[0] == from ? 0 : 1;
+    const GroupId partner = refusal.ends[1 - end];
+    if (partner == to) {
+      refusal.is_gone = true;
+      continue;
+    }
+    const auto [it, inserted] = refusal_of_.try_emplace(Key(to, partner), i);
     if (inserted) {
-      refused_with_[to].push_back(partner);
-      refused_with_[partner].push_back(to);
-    } else if (IsPermanent(moved.decision)) {
-      entry->second = moved;
+      refusal.ends[end] = to;
+      Enlist(i, end);
+      continue;
+    }
+    refusal.is_gone = true;
+    if (IsPermanent(refusal.decision)) {
+      refusals_[it->second].at = refusal.at;
+      refusals_[it->second].decision = std::move(refusal.decision);
     }
   }
 }
@@ -206,7 +227,7 @@ bool Merger::TryIslands(const char* pass, absl::Span<const GroupId> members) {
   // Copies that meet may connect what was apart, so it is the union that is asked about.
   Placement placement;
   Decision decision = CanScheduleAs(SchedulerKind::kHorizontal, guard_, s_.fusion(), s_.axes(),
-                                    s_.facts(), UnitedExprs(members));
+                                    s_.facts(), s_.all_exprs(members));
   if (decision.ok) decision = DecideConvex(members, kMaxIslandEdges, decision, &placement);
   Record(TrialOf(pass, members, GainOf(members, 0)), decision);
   if (!decision.ok) {
@@ -271,11 +292,7 @@ std::vector<GroupId> Merger::Replace(GroupId g, absl::Span<const GroupPart> part
   std::vector<GroupId> ids = s_.Replace(g, parts);
   for (GroupId part : ids) NoteChange(part);
   last_cut_ = changes_;
-  const auto partners = refused_with_.find(g);
-  if (partners != refused_with_.end()) {
-    for (GroupId partner : partners->second) refusals_.erase(Key(g, partner));
-    refused_with_.erase(partners);
-  }
+  for (uint32_t refusal : TakeRefusals(g)) refusals_[refusal].is_gone = true;
   Verify();
   return ids;
 }
@@ -290,14 +307,14 @@ bool Merger::IsSince(int at, GroupId g) const {
 }
 
 bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
-  const auto it = refusals_.find(Key(a, b));
-  if (it == refusals_.end()) return false;
-  const auto& [decision, at] = it->second;
-  if (IsSince(at, a) || IsSince(at, b)) return false;
+  const Refusal* refusal = FindRefusal(a, b);
+  if (refusal == nullptr) return false;
+  if (IsPermanent(refusal->decision)) return true;
+  if (IsSince(refusal->at, a) || IsSince(refusal->at, b)) return false;
   // What a merge would save depends on who else reads.
-  if (decision.reason == ReasonCode::kNoGain) return false;
-  if (decision.reason == ReasonCode::kNotConvex) {
-    if (at < last_cut_) return false;
+  if (refusal->decision.reason == ReasonCode::kNoGain) return false;
+  if (refusal->decision.reason == ReasonCode::kNotConvex) {
+    if (refusal->at < last_cut_) return false;
     not_convex_.emplace_back(a, b);
   }
   return true;
@@ -348,7 +365,7 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
   std::vector<Candidate> initial;
   for (const auto& [old_a, old_b] : pairs) {
     const GroupId a = s_.survivor(old_a), b = s_.survivor(old_b);
-    if (a == b || Refused({a, b}) || RefusedAsTheyAre(a, b)) continue;
+    if (a == b || RefusedAsTheyAre(a, b)) continue;
     // What is refused at a glance needs no place in the queue.
     if (DecideByOutline({a, b}).ok) {
       initial.push_back({Gain({a, b}), a, b, changes_});
@@ -363,7 +380,7 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
     const Candidate top = queue.top();
     queue.pop();
     const GroupId a = s_.survivor(top.a), b = s_.survivor(top.b);
-    if (a == b || Refused({a, b}) || RefusedAsTheyAre(a, b)) continue;
+    if (a == b || RefusedAsTheyAre(a, b)) continue;
     if (IsSince(top.at, a) || IsSince(top.at, b)) {
       const int64_t now = Gain({a, b});
       if (now < top.gain && !queue.empty() && now < queue.top().gain) {
@@ -377,12 +394,11 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
 }
 
 SegmentationLog Merger::Log(absl::Span<const GroupId> numbers) {
-  for (const auto& [key, refusal] : refusals_) {
-    GroupId a(static_cast<uint32_t>(key >> 32)), b(static_cast<uint32_t>(key));
+  for (const auto& [key, refusal] : refusal_of_) {
+    const auto& [a, b] = refusals_[refusal].ends;
     if (!s_.alive(a) || !s_.alive(b)) continue;
-    a = numbers[a.index()];
-    b = numbers[b.index()];
-    log_.borders.push_back({std::min(a, b), std::max(a, b), refusal.decision});
+    const auto [from, to] = std::minmax(numbers[a.index()], numbers[b.index()]);
+    log_.borders.push_back({from, to, refusals_[refusal].decision});
   }
   std::sort(log_.borders.begin(), log_.borders.end(),
             [](const BorderReason& x, const BorderReason& y) {

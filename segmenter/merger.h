@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -34,7 +35,7 @@ class Merger {
   // that cost nothing would be written.
   int64_t Gain(absl::Span<const GroupId> members);
   // Whether some two of them can never be in one group.
-  bool Refused(absl::Span<const GroupId> members) const;
+  bool Refused(absl::Span<const GroupId> members);
   // Makes one group of the members if the guard accepts it and no path leaves and returns.
   bool TryMerge(const char* pass, absl::Span<const GroupId> members);
 
@@ -77,15 +78,19 @@ class Merger {
   static constexpr size_t kWindow = 4096;  // Pairs that wait in one queue.
 
   struct Refusal {
+    GroupId ends[2];
+    uint32_t next[2];      // In the lists of the two.
+    int at;                // changes_ then.
+    bool is_gone = false;  // No longer holds; perhaps still in a list.
     Decision decision;
-    int at;  // changes_ then.
   };
 
   int64_t GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) const;
   void NoteChange(GroupId g);
   bool IsSince(int at, GroupId g) const;  // Whether `g` changed after so many changes.
-  // Whether the two were refused as they are now. They are not asked for again then, but for a way
-  // around a path.
+  Refusal* FindRefusal(GroupId a, GroupId b);
+  // Whether the two can never be in one group, or were refused as they are now. They are not asked
+  // for again then, but for a way around a path.
   bool RefusedAsTheyAre(GroupId a, GroupId b);
   bool MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, GroupId>> pairs);
   static uint64_t Key(GroupId a, GroupId b);
@@ -94,14 +99,15 @@ class Merger {
   // Refused if a path leaves the members and returns.
   Decision DecideConvex(absl::Span<const GroupId> members, int max_edges, Decision accepted,
                         Placement* placement);
-  // All that the members compute, each once, ascending.
-  std::vector<ExprId> UnitedExprs(absl::Span<const GroupId> members) const;
   Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
   Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,
                  Decision accepted);
   void Record(MergeTrial trial, Decision decision);
   void Remember(absl::Span<const GroupId> members, const Decision& decision);
+  void Enlist(uint32_t refusal, int end);  // In the list of that end.
+  // Empties the list of `g`, and returns what still holds of it, by no pair any more.
+  std::vector<uint32_t> TakeRefusals(GroupId g);
   void InheritRefusals(GroupId from, GroupId to);
   GroupId Commit(absl::Span<const GroupId> members, const Placement& placement,
                  SchedulerKind scheduler);
@@ -112,9 +118,9 @@ class Merger {
   const SchedulabilityGuard& guard_;
   const SizeHints& sizes_;
   const SegmentOptions& options_;
-  absl::flat_hash_map<uint64_t, Refusal> refusals_;  // By pair.
-  absl::flat_hash_map<GroupId, std::vector<GroupId>>
-      refused_with_;  // Partners, perhaps merged since.
+  std::deque<Refusal> refusals_;
+  absl::flat_hash_map<uint64_t, uint32_t> refusal_of_;  // By pair.
+  std::vector<uint32_t> first_refusal_;                 // Per group that has had one.
   int changes_ = 0;   // Merges and cuts made.
   int last_cut_ = 0;  // changes_ at the last cut, which may open what a path had closed.
   std::vector<int> last_change_;  // Per group: changes_ when it last changed.

@@ -32,6 +32,7 @@ absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
   s.num_groups_ = partition.num_groups;
   s.groups_.resize(partition.num_groups);
   s.places_.resize(partition.num_groups);
+  for (uint32_t g = 0; g < partition.num_groups; ++g) s.merged_into_.emplace_back(g);
   SEAM_RETURN_IF_ERROR(s.AddInstances(std::move(partition)));
   s.AddBuffersOfArguments();
   std::vector<uint32_t> instances;  // Operands before users.
@@ -55,7 +56,7 @@ absl::Status SegmentedFusion::AddInstances(Partition partition) {
   }
   const std::vector<bool> live = LiveExprs(*fusion_);
   instances_.reserve(num_exprs + partition.copies.size());
-  is_copied_.resize(num_exprs);
+  is_copied_.resize(fusion_->num_vals());
   slots_.resize(fusion_->num_vals());
   for (uint32_t i = 0; i < num_exprs; ++i) {
     const ExprId e(i);
@@ -116,20 +117,20 @@ uint32_t SegmentedFusion::AddCopy(ExprId e, GroupId g) {
   const uint32_t i = static_cast<uint32_t>(instances_.size());
   instances_.push_back(Instance{e, g, static_cast<uint32_t>(slots_.size()), i, kNone, {}});
   copies_.emplace(Key(g, e.index()), i);
-  is_copied_[e.index()] = true;
   Group& group = groups_[g.index()];
   ++group.num_exprs;
   PushFront(instances_, &Instance::link, group.copies, i);
   for (int r = 0; r < fusion_->num_results(e); ++r) {
+    is_copied_[fusion_->result(e, r).index()] = true;
     slots_.emplace_back();
     slots_.back().instance = i;
   }
   return i;
 }
 
-uint32_t SegmentedFusion::FindCopy(GroupId g, ExprId e) const {
-  if (!is_copied_[e.index()]) return kNone;
-  const auto it = copies_.find(Key(g, e.index()));
+uint32_t SegmentedFusion::FindCopy(GroupId g, ValId v) const {
+  if (!is_copied_[v.index()]) return kNone;
+  const auto it = copies_.find(Key(g, fusion_->definition(v).index()));
   return it == copies_.end() ? kNone : it->second;
 }
 
@@ -137,7 +138,7 @@ uint32_t SegmentedFusion::SlotOf(GroupId g, ValId v) const {
   const ExprId e = fusion_->definition(v);
   if (!e.valid()) return kNone;
   if (home(e) == g) return v.index();
-  const uint32_t copy = FindCopy(g, e);
+  const uint32_t copy = FindCopy(g, v);
   if (copy == kNone) return kNone;
   return instances_[copy].first_slot + (v.index() - fusion_->result(e).index());
 }
@@ -260,7 +261,7 @@ void SegmentedFusion::AddOrderEdges() {
 // --- Look-ups ---
 
 GroupId SegmentedFusion::survivor(GroupId g) const {
-  while (!alive(g)) g = GroupId(groups_[g.index()].after);
+  while (!alive(g)) g = merged_into_[g.index()];
   return g;
 }
 
@@ -290,11 +291,18 @@ std::vector<ExprId> SegmentedFusion::copies(GroupId g) const {
 }
 
 std::vector<ExprId> SegmentedFusion::all_exprs(GroupId g) const {
-  std::vector<ExprId> list = exprs(g);
-  const std::vector<ExprId> more = copies(g);
-  const size_t middle = list.size();
-  list.insert(list.end(), more.begin(), more.end());
-  std::inplace_merge(list.begin(), list.begin() + middle, list.end());
+  return all_exprs(absl::MakeConstSpan(&g, 1));
+}
+
+std::vector<ExprId> SegmentedFusion::all_exprs(absl::Span<const GroupId> groups) const {
+  std::vector<ExprId> list;
+  for (GroupId g : groups) {
+    for (const LinkList instances : {groups_[g.index()].homes, groups_[g.index()].copies}) {
+      for (InstanceId i : InstancesOf(instances)) list.push_back(instances_[i.index()].expr);
+    }
+  }
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
 }
 
@@ -318,7 +326,7 @@ int64_t SegmentedFusion::MemoryBytes() const {
   const auto bytes = [](const auto& v) {
     return static_cast<int64_t>(v.capacity() * sizeof(v[0]));
   };
-  int64_t total = bytes(groups_) + bytes(places_) + bytes(instances_) + bytes(edges_) +
+  int64_t total = bytes(groups_) + bytes(places_) + bytes(merged_into_) + bytes(instances_) + bytes(edges_) +
                   bytes(edge_states_) + bytes(buffers_) + bytes(buffer_of_) + bytes(slots_) +
                   bytes(uses_);
   // A slot of a flat_hash_map takes its pair and a byte.
@@ -419,7 +427,8 @@ void SegmentedFusion::MoveInstances(GroupId from, GroupId to, MergeWork& work) {
     Remove(instances_, &Instance::link, source.homes, i);
     PushFront(instances_, &Instance::link, target.homes, i);
     instances_[i].group = to;
-    if (const uint32_t copy = FindCopy(to, instances_[i].expr); copy != kNone) {
+    const ValId result(instances_[i].first_slot);
+    if (const uint32_t copy = FindCopy(to, result); copy != kNone) {
       DropCopy(copy, i, work);
     }
   }
@@ -431,7 +440,7 @@ void SegmentedFusion::MoveCopies(GroupId from, GroupId to, MergeWork& work) {
   while (source.copies.head != kNone) {
     const uint32_t i = source.copies.head;
     const ExprId e = instances_[i].expr;
-    const uint32_t other = home(e) == to ? e.index() : FindCopy(to, e);
+    const uint32_t other = home(e) == to ? e.index() : FindCopy(to, fusion_->result(e));
     if (other != kNone) {
       DropCopy(i, other, work);
       continue;
@@ -485,8 +494,7 @@ GroupId SegmentedFusion::Merge(absl::Span<const GroupId> members, const Placemen
     if (g == to) continue;
     Group& gone = groups_[g.index()];
     gone = Group();
-    gone.alive = false;
-    gone.after = to.index();
+    merged_into_[g.index()] = to;
     --num_groups_;
   }
   return to;
@@ -507,7 +515,7 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
     Remove(buffers_, &BufferRecord::link, groups_[g.index()].buffers, b.index());
   for (ExprId e : exprs(g)) instances_[e.index()].group = GroupId();
   for (ExprId e : copies(g)) {
-    const uint32_t copy = FindCopy(g, e);
+    const uint32_t copy = FindCopy(g, fusion_->result(e));
     instances_[copy].group = GroupId();
     copies_.erase(Key(g, e.index()));
   }
@@ -521,6 +529,7 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
     ids.emplace_back(static_cast<uint32_t>(groups_.size()));
     groups_.emplace_back();
     places_.emplace_back();
+    merged_into_.push_back(ids[p]);
     PlaceBehind(ids[p - 1], ids[p]);
     ++num_groups_;
   }

@@ -130,25 +130,34 @@ class SegmentedFusion {
   uint32_t group_limit() const {
     return static_cast<uint32_t>(groups_.size());
   }  // Ids are below it.
-  bool alive(GroupId g) const { return groups_[g.index()].alive; }
+  bool alive(GroupId g) const { return merged_into_[g.index()] == g; }
   GroupId survivor(GroupId g) const;    // The group into which `g` was merged, or `g`.
   std::vector<GroupId> groups() const;  // In topological order.
   bool Precedes(GroupId a, GroupId b) const { return label(a) < label(b); }  // In that order.
   GroupId home(ExprId e) const { return instances_[e.index()].group; }  // Invalid for dead code.
   std::vector<ExprId> exprs(GroupId g) const;                           // At home in `g`.
+  // Whether `f` holds of all expressions at home in `g`; asked in no order, up to one of which it
+  // does not.
   template <typename F>
-  void ForEachExpr(GroupId g, F f) const {  // At home in `g`, in no order.
-    for (InstanceId i : InstancesOf(groups_[g.index()].homes)) f(instances_[i.index()].expr);
+  bool AllExprs(GroupId g, F f) const {
+    for (InstanceId i : InstancesOf(groups_[g.index()].homes)) {
+      if (!f(instances_[i.index()].expr)) return false;
+    }
+    return true;
   }
   std::vector<ExprId> copies(GroupId g) const;
   std::vector<ExprId> all_exprs(GroupId g) const;  // Both.
+  // Of all these groups, each once.
+  std::vector<ExprId> all_exprs(absl::Span<const GroupId> groups) const;
   int num_exprs(GroupId g) const { return groups_[g.index()].num_exprs; }
   ExprId first_expr(GroupId g) const {
     return groups_[g.index()].first_expr;
   }  // The lowest of its own.
   std::vector<ValId> inputs(GroupId g) const;
   std::vector<ValId> outputs(GroupId g) const;
-  bool computes(GroupId g, ExprId e) const { return home(e) == g || FindCopy(g, e) != kNone; }
+  bool computes(GroupId g, ExprId e) const {
+    return home(e) == g || FindCopy(g, fusion_->result(e)) != kNone;
+  }
   GroupSummary summary(GroupId g) const;
   // Equal numbers for groups with equal GroupSummary::spaces.
   uint32_t spaces_key(GroupId g) const { return groups_[g.index()].spaces; }
@@ -210,7 +219,7 @@ class SegmentedFusion {
   MergeEstimate Estimate(absl::Span<const GroupId> members, absl::Span<const int64_t> val_bytes);
 
   // saved_bytes of the estimate alone.
-  int64_t SavedBytes(absl::Span<const GroupId> members, absl::Span<const int64_t> val_bytes);
+  int64_t SavedBytes(absl::Span<const GroupId> members, absl::Span<const int64_t> val_bytes) const;
 
   // Makes one group of the members, which CheckConvex found convex with this placement. Returns its
   // id.
@@ -275,13 +284,12 @@ class SegmentedFusion {
     FamilyId spaces = AxisSetTable::kNoSets, held = AxisSetTable::kNoSets,
              kept = AxisSetTable::kNoSets;
     int num_exprs = 0, num_reductions = 0, components = 0;
-    bool alive = true, views_only = true, library = false, barrier = false;
+    bool views_only = true, library = false, barrier = false;
     SchedulerKind scheduler = SchedulerKind::kNone;
     int64_t recompute_log = 0;
     ExprId first_expr;
     std::vector<ExprId> reductions;  // The first ones.
-    uint32_t before = kNone,
-             after = kNone;  // In that order. A merged one: `after` is its survivor.
+    uint32_t before = kNone, after = kNone;  // In that order.
   };
   struct Place {         // Of a group; what a search through the graph looks at.
     uint64_t label = 0;  // Ascending in the order of the groups.
@@ -325,7 +333,7 @@ class SegmentedFusion {
   }
   uint64_t label(GroupId g) const { return places_[g.index()].label; }
   static uint64_t Key(GroupId g, uint32_t i) { return uint64_t{g.index()} << 32 | i; }
-  uint32_t FindCopy(GroupId g, ExprId e) const;  // The instance, or kNone.
+  uint32_t FindCopy(GroupId g, ValId v) const;   // The instance of its definition, or kNone.
   uint32_t SlotOf(GroupId g, ValId v) const;     // Where the group computes it, or kNone.
   Source SourceOf(GroupId g, ValId v) const;
   ValId SlotValue(uint32_t slot) const;
@@ -374,14 +382,14 @@ class SegmentedFusion {
   // Estimates (estimate.cc). `joined` is the record of the joined group in the making.
   struct Border;
   GroupId LargestBorder(absl::Span<const GroupId> members) const;
-  Border BorderOf(absl::Span<const GroupId> members, GroupId largest);
+  Border BorderOf(absl::Span<const GroupId> members, GroupId largest) const;
   // Reads and writes that a merge makes superfluous.
   struct Saving {
     int64_t bytes = 0;
     int tensors = 0;
   };
-  Saving SavingOf(const Border& border, GroupId largest, absl::Span<const int64_t> val_bytes) const;
-  void JoinComponents(const Border& border, GroupId largest, Group& joined);
+  Saving SavingOf(const Border& border, absl::Span<const int64_t> val_bytes) const;
+  void JoinComponents(const Border& border, Group& joined);
   void JoinMaps(const Border& border, Group& joined) const;
   bool JoinHeld(const Border& border, Group& joined);
 
@@ -401,12 +409,13 @@ class SegmentedFusion {
       order_of_expr_;  // Indices in order_ of either end's; sorted.
 
   std::vector<Group> groups_;
-  std::vector<Place> places_;  // Per group.
+  std::vector<Place> places_;         // Per group.
+  std::vector<GroupId> merged_into_;  // Per group: itself, or the one that it was merged into.
   uint32_t num_groups_ = 0;
   uint32_t first_group_ = kNone;  // In topological order.
 
   std::vector<Instance> instances_;
-  std::vector<bool> is_copied_;                     // Per expression: copies exist or existed.
+  std::vector<bool> is_copied_;                     // Per value: copies of it exist or existed.
   absl::flat_hash_map<uint64_t, uint32_t> copies_;  // (group, expression) to instance.
   std::vector<EdgeRecord> edges_;
   std::vector<EdgeState> edge_states_;

@@ -17,9 +17,10 @@ constexpr int kMaxSearchedEdges = 512;
 constexpr int64_t kWindowWork = 4, kUnitWork = 2;  // Of making a model.
 constexpr int64_t kWorkPerExpr = 1, kLeastWork = 1 << 19;
 
-int NumUnits(const SegmentedFusion& s, const Units& units, GroupId g) {
+// The units of a group, or `most` + 1 if there are more: groups are large, windows are small.
+int NumUnits(const SegmentedFusion& s, const Units& units, GroupId g, int most) {
   int n = 0;
-  s.ForEachExpr(g, [&](ExprId e) { n += units.is_unit[e.index()]; });
+  s.AllExprs(g, [&](ExprId e) { return (n += units.is_unit[e.index()]) <= most; });
   return n;
 }
 
@@ -138,10 +139,10 @@ Window WindowAround(SegmentedFusion& s, const Units& units, GroupId centre) {
   absl::flat_hash_set<GroupId> seen = {centre};
   std::deque<GroupId> queue = {centre};
   int num_units = 0;
-  while (!queue.empty()) {
+  while (!queue.empty() && num_units < kMaxWindowUnits) {
     const GroupId g = queue.front();
     queue.pop_front();
-    const int more = NumUnits(s, units, g);
+    const int more = NumUnits(s, units, g, kMaxWindowUnits - num_units);
     if (num_units + more > kMaxWindowUnits) continue;
     num_units += more;
     window.groups.push_back(g);
@@ -154,7 +155,7 @@ Window WindowAround(SegmentedFusion& s, const Units& units, GroupId centre) {
          num_units + static_cast<int>(window.between.size()) > CutModel::kMaxUnits) {
     window.groups.resize((window.groups.size() + 1) / 2);
     num_units = 0;
-    for (GroupId g : window.groups) num_units += NumUnits(s, units, g);
+    for (GroupId g : window.groups) num_units += NumUnits(s, units, g, kMaxWindowUnits);
     if (window.groups.size() < 2) break;
   }
   return window;
