@@ -124,6 +124,7 @@ struct End {
   uint32_t depth;
   uint64_t hash;
   ExprId expr;
+  absl::string_view name;  // Of its first result.
   auto key() const { return std::tuple(dead, depth, hash); }
 };
 
@@ -146,7 +147,7 @@ std::vector<End> SortedEnds(const Fusion& f) {
       live[i] = true;
       read[i] = false;
     }
-    if (!read[i]) ends.push_back({!live[i], depths[i], hashes.Of(e), e});
+    if (!read[i]) ends.push_back({!live[i], depths[i], hashes.Of(e), e, f.name(f.result(e))});
     for (ValId v : f.operands(e)) {
       const ExprId definition = f.definition(v);
       if (!definition.valid() || (live[definition.index()] && !live[i])) continue;
@@ -155,8 +156,7 @@ std::vector<End> SortedEnds(const Fusion& f) {
     }
   }
   std::sort(ends.begin(), ends.end(), [&](const End& a, const End& b) {
-    return a.key() != b.key() ? a.key() < b.key()
-                              : f.name(f.result(a.expr)) < f.name(f.result(b.expr));
+    return a.key() != b.key() ? a.key() < b.key() : a.name < b.name;
   });
   return ends;
 }

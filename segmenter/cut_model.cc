@@ -9,6 +9,8 @@
 namespace seam {
 namespace {
 
+constexpr int64_t kMostPrice = INT64_MAX / 128;  // Of a block: cuts are sums of up to 64.
+
 UnitMask Bit(int i) { return UnitMask{1} << i; }
 UnitMask AllOnes(int n) { return n == 64 ? ~UnitMask{0} : Bit(n) - 1; }
 
@@ -197,21 +199,23 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
       for (int r = 0; r < f_.num_results(e.expr); ++r) {
         const LocalVal& v = vals_[val_index_.at(f_.result(e.expr, r))];
         if (!v.returned && !v.leaves && (v.read & ~block) == 0) continue;
-        price.bytes += v.bytes;
+        price.bytes = SaturatingAdd(price.bytes, v.bytes);
         ++summary.num_tensors;
       }
     }
   });
   for (int v : read) {
-    price.bytes += read_bytes_[v];
+    price.bytes = SaturatingAdd(price.bytes, read_bytes_[v]);
     read_bytes_[v] = 0;
   }
   summary.num_tensors += static_cast<int>(read.size());
   const double fraction = guard_.FractionOfPeak(f_, axes_, sizes_, summary);
   price.legal = fraction > 0 || __builtin_popcountll(block) == 1;
-  if (fraction > 0 && fraction < 1)
-    price.bytes = static_cast<int64_t>(
-        std::min(static_cast<double>(price.bytes) / fraction, static_cast<double>(INT64_MAX / 4)));
+  if (fraction > 0 && fraction < 1) {
+    const double slower = static_cast<double>(price.bytes) / fraction;
+    price.bytes = static_cast<int64_t>(std::min(slower, static_cast<double>(kMostPrice)));
+  }
+  price.bytes = std::min(price.bytes, kMostPrice);
   price.bytes += kLaunchBytes;
   return price;
 }

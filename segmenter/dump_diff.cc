@@ -34,7 +34,7 @@ SegmentationTotals TotalsOfGroups(const SegmentedFusion& s, const SizeHints& siz
   SegmentationTotals totals;
   for (GroupId g : groups) {
     totals.kernels += Launches(s, g) ? 1 : 0;
-    totals.bytes += TrafficOf(s, sizes, g).bytes();
+    totals.bytes = SaturatingAdd(totals.bytes, TrafficOf(s, sizes, g).bytes());
   }
   return totals;
 }

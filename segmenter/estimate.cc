@@ -38,7 +38,7 @@ struct SegmentedFusion::Border {
   };
   absl::InlinedVector<Crossing, 8> crossing;
   absl::InlinedVector<Read, 8> reads;  // Sorted by value and edge.
-  bool by_copies = false;  // Copies serve some: members may then serve each other.
+  bool by_copies = false;              // Copies serve some: members may then serve each other.
 };
 
 SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> members,
@@ -60,15 +60,17 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
         return m != g && edge(e).from.valid() && FindCopy(m, v) != kNone;
       });
       if (server == members.end()) {
-        border.reads.push_back({v, e, data_edge(largest, v)});
+        data_edges_.prefetch(Key(largest, v.index()));
+        border.reads.push_back({v, e, EdgeId()});
       } else {
         border.crossing.push_back({e, *server, SourceOf(*server, v).slot});
         border.by_copies = true;
       }
     }
     if (Precedes(g, largest)) {
-      for (EdgeId e : out_edges(g)) {
-        if (edge(e).kind == EdgeKind::kData && edge(e).to == largest) {
+      const bool from_g = out_edges(g).size() <= in_edges(largest).size();
+      for (EdgeId e : from_g ? out_edges(g) : in_edges(largest)) {
+        if (edge(e).kind == EdgeKind::kData && edge(e).from == g && edge(e).to == largest) {
           border.crossing.push_back({e, g, edge(e).val.index()});
         }
       }
@@ -83,6 +85,7 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
       }
     }
   }
+  for (Border::Read& read : border.reads) read.other = data_edge(largest, read.val);
   // By the order of the groups that serve; one that several copies could serve counts once.
   std::sort(border.crossing.begin(), border.crossing.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.edge, a.from) < std::tuple(b.edge, b.from);
@@ -101,7 +104,7 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
                                                   absl::Span<const int64_t> val_bytes) const {
   Saving saving;
   const auto save = [&](ValId v, int times) {
-    saving.bytes += times * val_bytes[v.index()];
+    saving.bytes = SaturatingAdd(saving.bytes, times * val_bytes[v.index()]);
     saving.tensors += times;
   };
   for (size_t i = 0; i < border.reads.size();) {
@@ -239,7 +242,7 @@ int64_t SegmentedFusion::SavedBytes(absl::Span<const GroupId> members,
   return SavingOf(BorderOf(members, largest), val_bytes).bytes;
 }
 
-GroupSummary SegmentedFusion::Outline(absl::Span<const GroupId> members) const {
+GroupSummary SegmentedFusion::Outline(absl::Span<const GroupId> members) {
   GroupSummary s;
   for (GroupId g : members) {
     const Group& group = groups_[g.index()];
@@ -247,6 +250,18 @@ GroupSummary SegmentedFusion::Outline(absl::Span<const GroupId> members) const {
     s.library |= group.library;
     s.barrier |= group.barrier;
   }
+  const auto held = [&](GroupId g) { return groups_[g.index()].held; };
+  const bool hold_alike = std::all_of(members.begin(), members.end(), [&](GroupId g) {
+    return held(g) == AxisSetTable::kNoSets || held(g) == held(members[0]);
+  });
+  if (hold_alike || s.library || s.barrier) return s;
+  Group joined;
+  for (GroupId g : members) JoinRecords(joined, groups_[g.index()]);
+  const int num_exprs = s.num_exprs;
+  s = Expand(joined);
+  s.num_exprs = num_exprs;
+  s.connected = true;
+  s.recompute_factor = 1;
   return s;
 }
 

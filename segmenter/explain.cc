@@ -274,13 +274,7 @@ class Explainer {
 
   // What the guard says of one kernel for all of them, from the expressions.
   Decision Ask(const std::vector<GroupId>& members) {
-    std::vector<ExprId> exprs;
-    for (GroupId g : members) {
-      const std::vector<ExprId> own = s_.all_exprs(g);
-      exprs.insert(exprs.end(), own.begin(), own.end());
-    }
-    std::sort(exprs.begin(), exprs.end());
-    exprs.erase(std::unique(exprs.begin(), exprs.end()), exprs.end());
+    const std::vector<ExprId> exprs = s_.all_exprs(members);
     const Decision d =
         CanScheduleAs(SchedulerKind::kNone, guard_, f_, s_.axes(), s_.facts(), exprs);
     if (d.ok || d.reason != ReasonCode::kUnconnected) return d;

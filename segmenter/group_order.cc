@@ -168,9 +168,10 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
       const Group& group = groups_[s.queue[s.next++].index()];
       s.at = ahead ? group.out.head : group.in.head;
     }
-    const EdgeId e(s.at);
-    const EdgeRecord& edge = edges_[e.index()];
+    const EdgeRecord& edge = edges_[s.at];
     s.at = (ahead ? edge.out : edge.in).next;
+    // The other search has its turn while memory answers.
+    if (s.at != kNone) __builtin_prefetch(&edges_[s.at]);
     const GroupId g = ahead ? edge.to : edge.from;
     if (!g.valid()) return Convexity::kBudget;
     Place& place = places_[g.index()];
@@ -182,6 +183,7 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
       return Convexity::kBudget;
     }
     stamp = search_;
+    __builtin_prefetch(&groups_[g.index()]);
     s.queue.push_back(g);
     return Convexity::kBudget;
   };

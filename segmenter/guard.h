@@ -70,7 +70,7 @@ class SchedulabilityGuard {
   virtual ~SchedulabilityGuard() = default;
   // Whether one kernel plan can hold a group with this summary. Constant time in the size of the
   // group. Of a trial the guard first sees SegmentedFusion::Outline alone: what it refuses then as
-  // kLibrary, kBarrier or kCapacity stays refused.
+  // kLibrary, kBarrier, kCapacity or kGridBarrier stays refused, as more only becomes held.
   virtual Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
                                const GroupSummary& summary) const = 0;
   // The part of the memory's rate that the plan of an accepted group is expected to reach at these

@@ -7,9 +7,10 @@
 // from the inputs, for what is left.
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "segmenter/passes.h"
 
 namespace seam {
@@ -50,31 +51,61 @@ std::map<uint32_t, std::vector<GroupId>> CandidatesByLevel(const SegmentedFusion
   return candidates;
 }
 
-// Takes groups from the list while a launch has room for them. Those that read what another one
-// reads wait for the next: islands share nothing.
-std::vector<GroupId> TakeIslands(const SegmentedFusion& s, std::vector<GroupId>& groups,
-                                 const std::vector<bool>& connects) {
-  std::vector<GroupId> islands, left;
-  absl::flat_hash_set<ValId> read;
-  size_t pointers = 0;
-  for (GroupId g : groups) {
-    const std::vector<ValId> inputs = s.inputs(g);
-    const size_t more = inputs.size() + s.buffers(g).size();
-    const bool shares = std::any_of(inputs.begin(), inputs.end(), [&](ValId v) {
-      return connects[v.index()] && read.contains(v);
-    });
-    if (shares || islands.size() == kMaxIslands || pointers + more > kMaxPointers) {
-      left.push_back(g);
-      continue;
+// Launches that will never take a group with some property, since they only become fuller: those
+// that read a value, for a reader of it, and those without room for so many pointers.
+class ClosedLaunches {
+ public:
+  void Close(uint64_t property, uint32_t launch) { next_[{property, launch}] = launch + 1; }
+  // The first launch from `launch` on that is not known to be closed to the property.
+  uint32_t NextOpen(uint64_t property, uint32_t launch) {
+    uint32_t open = launch;
+    for (auto it = next_.find({property, open}); it != next_.end();
+         it = next_.find({property, open})) {
+      open = it->second;
     }
-    islands.push_back(g);
-    pointers += more;
-    for (ValId v : inputs) {
-      if (connects[v.index()]) read.insert(v);
-    }
+    while (launch != open) launch = std::exchange(next_[{property, launch}], open);
+    return open;
   }
-  groups = std::move(left);
-  return islands;
+
+ private:
+  absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint32_t> next_;  // A later one to look at.
+};
+
+// Puts every group into the first launch that has room for it and reads nothing that it reads:
+// islands share nothing.
+std::vector<std::vector<GroupId>> PackIslands(const SegmentedFusion& s,
+                                              absl::Span<const GroupId> groups) {
+  std::vector<std::vector<GroupId>> launches;
+  std::vector<size_t> pointers;  // Of each launch.
+  ClosedLaunches closed;
+  for (GroupId g : groups) {
+    std::vector<uint64_t> properties;
+    const std::vector<ValId> inputs = s.inputs(g);
+    for (ValId v : inputs) {
+      if (s.facts().connects_readers[v.index()]) properties.push_back(v.index());
+    }
+    const size_t more = inputs.size() + s.buffers(g).size();
+    if (more > kMaxPointers) continue;
+    const uint64_t size = uint64_t{1} << 32 | more;
+    uint32_t at = 0;
+    for (bool found = false; !found;) {
+      const uint32_t from = at;
+      for (uint64_t property : properties) at = closed.NextOpen(property, at);
+      at = closed.NextOpen(size, at);
+      const bool full = at < launches.size() &&
+                        (launches[at].size() == kMaxIslands || pointers[at] + more > kMaxPointers);
+      if (full) closed.Close(size, at);
+      found = !full && at == from;
+    }
+    if (at == launches.size()) {
+      launches.emplace_back();
+      pointers.push_back(0);
+    }
+    launches[at].push_back(g);
+    pointers[at] += more;
+    for (uint64_t property : properties) closed.Close(property, at);
+  }
+  return launches;
 }
 
 // What is refused together may be accepted in halves.
@@ -93,12 +124,9 @@ bool MergeHorizontally(Merger& merger) {
   const SegmentedFusion& s = merger.segmented();
   bool any = false;
   for (const bool from_results : {true, false}) {
-    for (auto& [level, groups] : CandidatesByLevel(s, from_results)) {
-      while (groups.size() > 1) {
-        const std::vector<GroupId> islands = TakeIslands(s, groups, s.facts().connects_readers);
-        if (islands.empty()) break;
+    for (const auto& [level, groups] : CandidatesByLevel(s, from_results)) {
+      for (const std::vector<GroupId>& islands : PackIslands(s, groups))
         any |= Join(merger, islands);
-      }
     }
   }
   return any;

@@ -45,15 +45,22 @@ int64_t Merger::GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) c
     }
     if (Launches(s_, g)) {
       ++launching;
-      gain += kLaunchBytes;
+      gain = SaturatingAdd(gain, kLaunchBytes);
       continue;
     }
-    for (EdgeId e : s_.in_edges(g)) {
-      if (s_.edge(e).kind == EdgeKind::kData) gain -= sizes_.Bytes(s_.edge(e).val);
-    }
-    for (BufferId b : s_.buffers(g)) gain -= sizes_.Bytes(s_.buffer(b).val);
+    gain = SaturatingAdd(gain, -BorderBytes(g));
   }
   return launching == 0 ? 0 : gain;
+}
+
+int64_t Merger::BorderBytes(GroupId g) const {
+  int64_t bytes = 0;
+  for (EdgeId e : s_.in_edges(g)) {
+    if (s_.edge(e).kind == EdgeKind::kData)
+      bytes = SaturatingAdd(bytes, sizes_.Bytes(s_.edge(e).val));
+  }
+  for (BufferId b : s_.buffers(g)) bytes = SaturatingAdd(bytes, sizes_.Bytes(s_.buffer(b).val));
+  return bytes;
 }
 
 bool Merger::Refused(absl::Span<const GroupId> members) {
@@ -72,6 +79,7 @@ Decision Merger::DecideByOutline(absl::Span<const GroupId> members) const {
     case ReasonCode::kLibrary:
     case ReasonCode::kBarrier:
     case ReasonCode::kCapacity:
+    case ReasonCode::kGridBarrier:
       return decision;
     default:
       return Decision::Accept(SchedulerKind::kNone);
@@ -122,8 +130,9 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
   for (GroupId g : members) {
     GroupSummary summary = s_.summary(g);
     summary.num_tensors = s_.num_tensors(g);
-    const double own = static_cast<double>(TrafficOf(s_, sizes_, g).bytes());
+    const double own = static_cast<double>(MovedBytes(s_, sizes_, g));
     bytes += own;
+    if (!Launches(s_, g)) saved_bytes = SaturatingAdd(saved_bytes, -BorderBytes(g));
     apart += own / std::max(1e-3, guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, summary)) +
              (Launches(s_, g) ? kLaunchBytes : 0);
   }
@@ -131,7 +140,20 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
   return together < apart ? accepted : refuse("it would leave much of the machine idle");
 }
 
+// Most groups have few refusals, which are nearer in memory than the place of the pair in a table.
 Merger::Refusal* Merger::FindRefusal(GroupId a, GroupId b) {
+  constexpr int kFew = 3;
+  for (GroupId g : {a, b}) {
+    if (g.index() >= first_refusal_.size()) return nullptr;
+    uint32_t i = first_refusal_[g.index()];
+    for (int n = 0; n < kFew && i != kNoLink; ++n) {
+      Refusal& refusal = refusals_[i];
+      const int end = refusal.ends[0] == g ? 0 : 1;
+      if (!refusal.is_gone && refusal.ends[1 - end] == (g == a ? b : a)) return &refusal;
+      i = refusal.next[end];
+    }
+    if (i == kNoLink) return nullptr;
+  }
   const auto it = refusal_of_.find(Key(a, b));
   return it == refusal_of_.end() ? nullptr : &refusals_[it->second];
 }

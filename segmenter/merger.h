@@ -86,6 +86,9 @@ class Merger {
   };
 
   int64_t GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) const;
+  // What a group would read and write if it did launch: of a group of views, what a merge with one
+  // that does is wrongly said to save.
+  int64_t BorderBytes(GroupId g) const;
   void NoteChange(GroupId g);
   bool IsSince(int at, GroupId g) const;  // Whether `g` changed after so many changes.
   Refusal* FindRefusal(GroupId a, GroupId b);
@@ -121,7 +124,7 @@ class Merger {
   std::deque<Refusal> refusals_;
   absl::flat_hash_map<uint64_t, uint32_t> refusal_of_;  // By pair.
   std::vector<uint32_t> first_refusal_;                 // Per group that has had one.
-  int changes_ = 0;   // Merges and cuts made.
+  int changes_ = 0;                                     // Merges and cuts made.
   int last_cut_ = 0;  // changes_ at the last cut, which may open what a path had closed.
   std::vector<int> last_change_;  // Per group: changes_ when it last changed.
   std::vector<std::pair<GroupId, GroupId>> not_convex_;

@@ -326,9 +326,9 @@ int64_t SegmentedFusion::MemoryBytes() const {
   const auto bytes = [](const auto& v) {
     return static_cast<int64_t>(v.capacity() * sizeof(v[0]));
   };
-  int64_t total = bytes(groups_) + bytes(places_) + bytes(merged_into_) + bytes(instances_) + bytes(edges_) +
-                  bytes(edge_states_) + bytes(buffers_) + bytes(buffer_of_) + bytes(slots_) +
-                  bytes(uses_);
+  int64_t total = bytes(groups_) + bytes(places_) + bytes(merged_into_) + bytes(instances_) +
+                  bytes(edges_) + bytes(edge_states_) + bytes(buffers_) + bytes(buffer_of_) +
+                  bytes(slots_) + bytes(uses_);
   // A slot of a flat_hash_map takes its pair and a byte.
   total += static_cast<int64_t>(
       (copies_.capacity() + data_edges_.capacity() + order_edges_.capacity()) * 17);

@@ -183,6 +183,16 @@ class SegmentedFusion {
     return buffer_of_[v.index()];
   }                                             // Invalid for an internal value.
   EdgeId data_edge(GroupId to, ValId v) const;  // Invalid if there is none.
+  // Calls `f` with every expression of the reading group that reads the value of a data edge, and
+  // as which operand.
+  template <typename F>
+  void ForEachRead(EdgeId e, F f) const {
+    const UseList& uses = edge_states_[e.index()].uses;
+    for (uint32_t u = uses.head; u != kNone; u = u == uses.tail ? kNone : uses_[u].next) {
+      const Instance& instance = instances_[uses_[u].instance];
+      if (instance.group.valid()) f(instance.expr, static_cast<int>(u - instance.first_use));
+    }
+  }
   using EdgeRange = IdRange<EdgeId, EdgeRecord>;
   using out_edge_iterator =
       EdgeRange::iterator;  // Boost's transitive_reduction asks the graph itself for it.
@@ -211,8 +221,9 @@ class SegmentedFusion {
   std::vector<GroupId> Closure(GroupId a, GroupId b, int max_groups, int max_edges);
 
   // What a group of these members would be whatever flows between them: `library`, `barrier`, and
-  // as num_exprs the least that it could have. The rest says nothing.
-  GroupSummary Outline(absl::Span<const GroupId> members) const;
+  // as num_exprs the least that it could have. Where members hold different sets, also `spaces`,
+  // `kept`, `reductions`, and as `held` those; the rest says nothing.
+  GroupSummary Outline(absl::Span<const GroupId> members);
 
   // `val_bytes`: per value, what reading or writing it costs. Time in the border of all but the
   // largest member.
@@ -288,7 +299,7 @@ class SegmentedFusion {
     SchedulerKind scheduler = SchedulerKind::kNone;
     int64_t recompute_log = 0;
     ExprId first_expr;
-    std::vector<ExprId> reductions;  // The first ones.
+    std::vector<ExprId> reductions;          // The first ones.
     uint32_t before = kNone, after = kNone;  // In that order.
   };
   struct Place {         // Of a group; what a search through the graph looks at.
@@ -333,8 +344,8 @@ class SegmentedFusion {
   }
   uint64_t label(GroupId g) const { return places_[g.index()].label; }
   static uint64_t Key(GroupId g, uint32_t i) { return uint64_t{g.index()} << 32 | i; }
-  uint32_t FindCopy(GroupId g, ValId v) const;   // The instance of its definition, or kNone.
-  uint32_t SlotOf(GroupId g, ValId v) const;     // Where the group computes it, or kNone.
+  uint32_t FindCopy(GroupId g, ValId v) const;  // The instance of its definition, or kNone.
+  uint32_t SlotOf(GroupId g, ValId v) const;    // Where the group computes it, or kNone.
   Source SourceOf(GroupId g, ValId v) const;
   ValId SlotValue(uint32_t slot) const;
   UseList& UsesOf(Source s) {

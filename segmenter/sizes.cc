@@ -1,7 +1,6 @@
 #include "segmenter/sizes.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,11 +11,6 @@ namespace seam {
 namespace {
 
 constexpr int64_t kDefaultExtent = 1024;
-
-int64_t SaturatingMultiply(int64_t a, int64_t b) {
-  int64_t product;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() / 4 : product;
-}
 
 }  // namespace
 
@@ -71,11 +65,14 @@ absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSi
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
     const DType type = types == nullptr ? fusion.dtype(ValId(i)) : types->type(ValId(i));
     int64_t bytes = DTypeBytes(type);
+    bool empty = false;
     for (const IterDomain& d : fusion.domain(ValId(i))) {
       const auto constant = d.extent.maybe_int();
-      bytes = SaturatingMultiply(bytes, constant.has_value() ? *constant : known[d.extent]);
+      const int64_t extent = constant.has_value() ? *constant : known[d.extent];
+      empty |= extent == 0;
+      if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMostBytes) bytes = kMostBytes;
     }
-    hints.bytes_.push_back(bytes);
+    hints.bytes_.push_back(empty ? 0 : bytes);
     hints.types_.push_back(type);
   }
   return hints;

@@ -4,6 +4,7 @@
 // Thread-safety: immutable once built.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -21,6 +22,15 @@ namespace seam {
 // is nearest.
 using SymbolSizes = absl::btree_map<std::string, int64_t>;
 
+// What a value counts as at most: more than any device holds.
+inline constexpr int64_t kMostBytes = int64_t{1} << 53;
+
+// For sums of bytes: at most INT64_MAX, at least -INT64_MAX.
+inline int64_t SaturatingAdd(int64_t a, int64_t b) {
+  int64_t sum;
+  return !__builtin_add_overflow(a, b, &sum) ? sum : b < 0 ? -INT64_MAX : INT64_MAX;
+}
+
 class SizeHints {
  public:
   // Errors: kInvalidArgument for a binding of no symbol or outside its symbol's range. Linear in
@@ -29,11 +39,13 @@ class SizeHints {
                                           const CrossingTypes* types = nullptr);
 
   const SymbolSizes& symbols() const { return symbols_; }  // All symbols that an extent has.
-  // Saturating; an extent that overflows or is negative at these sizes counts as the default.
+  // An extent that overflows or is negative at these sizes counts as the default.
   int64_t Extent(SymInt extent) const;
-  int64_t Bytes(ValId v) const { return bytes_[v.index()]; }  // Of the whole value, contiguous.
-  int64_t BytesAs(ValId v, DType type) const {                // The same in another element type.
-    return bytes_[v.index()] / DTypeBytes(types_[v.index()]) * DTypeBytes(type);
+  // Of the whole value, contiguous; at most kMostBytes.
+  int64_t Bytes(ValId v) const { return bytes_[v.index()]; }
+  int64_t BytesAs(ValId v, DType type) const {  // The same in another element type.
+    if (Bytes(v) == kMostBytes) return kMostBytes;
+    return std::min(Bytes(v) / DTypeBytes(types_[v.index()]) * DTypeBytes(type), kMostBytes);
   }
   DType type(ValId v) const { return types_[v.index()]; }     // What Bytes counts it in.
   absl::Span<const int64_t> bytes() const { return bytes_; }  // Per value.

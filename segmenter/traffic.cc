@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace seam {
 namespace {
-
-int64_t SaturatingAdd(int64_t a, int64_t b) {
-  int64_t sum;
-  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
 
 int64_t Sum(const std::vector<std::pair<ValId, int64_t>>& list) {
   int64_t sum = 0;
@@ -81,24 +75,37 @@ std::vector<int64_t> SavedByNarrowing(const SegmentedFusion& segmented, const Si
   return saved;
 }
 
+int64_t ReadBytes(const SegmentedFusion& segmented, const SizeHints& sizes, EdgeId e) {
+  int64_t bytes = 0;
+  segmented.ForEachRead(e, [&](ExprId reader, int i) {
+    bytes = SaturatingAdd(bytes, ReadBytes(segmented.fusion(), sizes, reader, i));
+  });
+  return std::min(bytes, sizes.Bytes(segmented.edge(e).val));
+}
+
+int64_t MovedBytes(const SegmentedFusion& segmented, const SizeHints& sizes, GroupId g) {
+  int64_t bytes = 0;
+  if (!Launches(segmented, g)) return bytes;
+  for (EdgeId e : segmented.in_edges(g)) {
+    if (segmented.edge(e).kind == EdgeKind::kData)
+      bytes = SaturatingAdd(bytes, ReadBytes(segmented, sizes, e));
+  }
+  for (BufferId b : segmented.buffers(g))
+    bytes = SaturatingAdd(bytes, sizes.Bytes(segmented.buffer(b).val));
+  return bytes;
+}
+
 GroupTraffic TrafficOf(const SegmentedFusion& segmented, const SizeHints& sizes, GroupId g) {
   GroupTraffic traffic;
   if (!Launches(segmented, g)) return traffic;
-  const Fusion& f = segmented.fusion();
-  absl::btree_map<ValId, int64_t> reads;
-  for (ExprId e : segmented.all_exprs(g)) {
-    for (size_t i = 0; i < f.operands(e).size(); ++i) {
-      const ValId v = f.operands(e)[i];
-      if (f.definition(v).valid() && segmented.computes(g, f.definition(v))) continue;
-      int64_t& bytes = reads[v];
-      bytes = SaturatingAdd(bytes, ReadBytes(f, sizes, e, static_cast<int>(i)));
-    }
-  }
-  for (const auto& [v, bytes] : reads) {
-    const DType stored = segmented.buffer(segmented.buffer_of(v)).dtype;
+  for (EdgeId e : segmented.in_edges(g)) {
+    if (segmented.edge(e).kind != EdgeKind::kData) continue;
+    const ValId v = segmented.edge(e).val;
+    const DType stored = segmented.buffer(segmented.edge(e).buffer).dtype;
     traffic.reads.emplace_back(
-        v, std::min(bytes, sizes.Bytes(v)) / DTypeBytes(sizes.type(v)) * DTypeBytes(stored));
+        v, ReadBytes(segmented, sizes, e) / DTypeBytes(sizes.type(v)) * DTypeBytes(stored));
   }
+  std::sort(traffic.reads.begin(), traffic.reads.end());
   for (ValId v : segmented.outputs(g))
     traffic.writes.emplace_back(v, StoredBytes(segmented, sizes, v));
   return traffic;

@@ -29,7 +29,12 @@ std::string DescribeNarrowing(const SegmentedFusion& segmented, ValId v);
 std::vector<int64_t> SavedByNarrowing(const SegmentedFusion& segmented, const SizeHints& sizes);
 // What an expression reads of its operand `i` alone.
 int64_t ReadBytes(const Fusion& fusion, const SizeHints& sizes, ExprId e, int i);
-// Linear in the group.
+// What the reading group of a data edge reads of its value.
+int64_t ReadBytes(const SegmentedFusion& segmented, const SizeHints& sizes, EdgeId e);
+// All that a group reads and writes, in the types in which `sizes` counts values, before the
+// buffers have theirs. Linear in the expressions that read what others wrote.
+int64_t MovedBytes(const SegmentedFusion& segmented, const SizeHints& sizes, GroupId g);
+// As MovedBytes, in the types of the buffers.
 GroupTraffic TrafficOf(const SegmentedFusion& segmented, const SizeHints& sizes, GroupId g);
 
 // Groups that launch a kernel or a library call: all but those of the alias scheduler, and of

@@ -73,7 +73,8 @@ absl::StatusOr<std::string> MakePage(Cut& cut, const PageOptions& options) {
     GroupCode& code = html.code.emplace_back();
     code.group = g;
     if (Launches(cut.segmented, g)) {
-      const int64_t bytes = TrafficOf(cut.segmented, cut.hints, g).bytes() + kLaunchBytes;
+      const int64_t bytes =
+          SaturatingAdd(TrafficOf(cut.segmented, cut.hints, g).bytes(), kLaunchBytes);
       code.estimated_us =
           static_cast<double>(bytes) / static_cast<double>(device.bytes_per_second) * 1e6;
     }

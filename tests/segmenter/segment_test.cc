@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
+#include "segmenter/traffic.h"
 #include "segmenter/verify.h"
 #include "tests/segmenter/random_fusion.h"
 #include "tests/segmenter/rule_guard.h"
@@ -294,6 +295,98 @@ TEST(SegmentTest, IslandsMakeNoCycle) {
     output v
     output w)"),
             (Strings{"pointwise: u", "library: s", "horizontal: v w"}));
+}
+
+// Each goes into the first launch that reads nothing that it reads, however many come before it
+// that could not.
+TEST(SegmentTest, IslandsAreFoundBehindManyThatShare) {
+  constexpr int kMany = 300;
+  std::string body = "input x: f32[8]\n input y: f32[8]\n";
+  for (const char* input : {"x", "y"}) {
+    for (int i = 0; i < kMany; ++i) {
+      absl::StrAppend(&body, " ", input, i, " = ", input, " * ", i, ".5\n output ", input, i, "\n");
+    }
+  }
+  SegmentOptions options;
+  options.disabled_passes = {"siblings", "split", "borders"};
+  const absl::StatusOr<SegmentedFusion> s = Segment(Parse(body), IslandGuard(), options);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->num_groups(), kMany);
+  for (GroupId g : s->groups()) EXPECT_EQ(s->inputs(g).size(), 2u);
+}
+
+// The rate at which groups move data, by their number of expressions.
+class SlowFrom : public RuleGuard {
+ public:
+  SlowFrom(int num_exprs, double fraction) : num_exprs_(num_exprs), fraction_(fraction) {}
+  double FractionOfPeak(const Fusion&, const AxisMap&, const SizeHints&,
+                        const GroupSummary& s) const override {
+    return s.num_exprs >= num_exprs_ ? fraction_ : 1;
+  }
+
+ private:
+  int num_exprs_;
+  double fraction_;
+};
+
+uint32_t NumGroups(const std::string& body, const SchedulabilityGuard& guard,
+                   const SegmentOptions& options) {
+  const Fusion f = Parse(body);
+  const absl::StatusOr<SegmentedFusion> s = Segment(f, guard, options);
+  EXPECT_TRUE(s.ok()) << s.status();
+  return s.ok() ? s->num_groups() : 0;
+}
+
+// Apart, 6 MiB, 6 MiB less what is wider than it crosses, and two launches of 4: 18 in all. As one
+// kernel 6 MiB at half the rate and a launch: 16. In f32 it would have been 22 against 24.
+TEST(SegmentTest, WhatCrossesNarrowerIsWeighedSo) {
+  SegmentOptions options;
+  options.disabled_passes = {"split", "borders"};
+  EXPECT_EQ(NumGroups(R"(input x: bf16[1024, 1024]
+    a = neg(cast(x, dtype=f32))
+    b = exp(a)
+    output b)",
+                      SlowFrom(3, 0.5), options),
+            1u);
+}
+
+// Views that launch nothing read and write nothing either: a merge with them saves nothing, and one
+// that is a little slower is not made.
+TEST(SegmentTest, WhatViewsDoNotMoveIsNotSaved) {
+  SegmentOptions options;
+  options.disabled_passes = {"privatize", "split", "borders"};
+  const std::string body = R"(input x: f32[1024, 1024]
+    v = permute(x, axes=[1, 0])
+    y = exp(v)
+    output y)";
+  EXPECT_EQ(NumGroups(body, SlowFrom(2, 0.9), options), 2u);
+  EXPECT_EQ(NumGroups(body, SlowFrom(2, 1), options), 1u);
+}
+
+// Values of more bytes than there are numbers count as very large ones, however they are added up.
+TEST(SegmentTest, BytesSaturate) {
+  const Fusion f = Parse(R"(symbol N in [0, 1099511627776]
+    input x: bf16[N, N, N]
+    input e: f64[N, N, 0]
+    a = cast(x, dtype=f64)
+    b = sum(a, axes=[1])
+    c = exp(e)
+    output a
+    output b
+    output c)");
+  SegmentOptions options;
+  options.sizes = {{"N", int64_t{1} << 40}};
+  const absl::StatusOr<SizeHints> sizes = SizeHints::Create(f, options.sizes);
+  ASSERT_TRUE(sizes.ok()) << sizes.status();
+  EXPECT_EQ(sizes->Bytes(ValId(0)), kMostBytes);
+  EXPECT_EQ(sizes->BytesAs(ValId(0), DType::F64), kMostBytes);
+  EXPECT_EQ(sizes->BytesAs(ValId(0), DType::F8E4M3), kMostBytes);
+  EXPECT_EQ(sizes->Bytes(ValId(1)), 0);
+  const absl::StatusOr<SegmentedFusion> s = Segment(f, RuleGuard(), options);
+  ASSERT_TRUE(s.ok()) << s.status();
+  const int64_t bytes = TotalsOf(*s, *sizes).bytes;
+  EXPECT_GE(bytes, 2 * kMostBytes);
+  EXPECT_LE(bytes, 4 * kMostBytes);
 }
 
 TEST(SegmentTest, SizesOfNothingAndOne) {

@@ -181,6 +181,8 @@ TEST(SegmentedFusionTest, CopiesOfOneExpressionBecomeOne) {
   SegmentedFusion s = Make(f, std::move(p));
   ASSERT_EQ(VerifySegmentation(s), absl::OkStatus());
   EXPECT_EQ(Names(f, s.inputs(s.home(ExprId(2)))), Strings{"x"});
+  EXPECT_EQ(s.all_exprs({GroupId(2), GroupId(0)}),
+            (std::vector<ExprId>{ExprId(0), ExprId(1), ExprId(3)}));
   const GroupId two = MergeByName(s, {"q", "r"});
   EXPECT_EQ(s.copies(two).size(), 1u);
   EXPECT_EQ(s.num_exprs(two), 3);
