@@ -3,12 +3,12 @@
 //
 //   norm_bench [--elements 268435456] [--ops layer_norm,rms_norm,softmax] [--dtypes bf16,f32]
 //   [--columns 256,1024,...]
-//              [--tune] [--json FILE]
+//              [--tune] [--apart] [--json FILE]
 //
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
 // device-to-device memcpy of 1 GB. --tune also times other schedules and prints the best beside the
-// heuristic's.
+// heuristic's; with --apart, partial states are finished by launches of their own.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +43,7 @@ struct Options {
   std::vector<int64_t> columns = {256,  1000, 1024,  4096,  4099, 5120,
                                   5632, 8192, 12288, 16384, 32768};
   bool tune = false;
+  bool apart = false;  // What finishes partial states in launches of its own.
   std::string json;
 };
 
@@ -83,6 +84,7 @@ struct Prepared {
   LaunchPlan plan;
   std::vector<cuda::Module> modules;
   std::vector<cuda::Kernel> kernels;
+  std::vector<int64_t> resident_ctas;  // By kernel: those that can meet at a barrier of the grid.
   int registers = 0, spills = 0;
 };
 
@@ -95,6 +97,8 @@ class Bench {
     SEAM_ASSIGN_OR_RETURN(cuda::Stream stream, cuda::Stream::Create(bench.device_));
     bench.stream_ = std::make_unique<cuda::Stream>(std::move(stream));
     SEAM_ASSIGN_OR_RETURN(bench.pool_, cuda::PoolAllocator::Create(bench.device_));
+    SEAM_ASSIGN_OR_RETURN(bench.arrivals_, bench.pool_->Allocate(4, bench.stream_->handle()));
+    SEAM_RETURN_IF_ERROR(bench.device_->Fill(bench.arrivals_, 0, 4, bench.stream_->handle()));
     const absl::StatusOr<DeviceInfo> info = FindDevice(bench.device_->properties().arch);
     bench.info_ = info.ok() ? *info : Devices()[0];
     bench.info_.sms = bench.device_->properties().multiprocessors;
@@ -121,6 +125,10 @@ class Bench {
       SEAM_ASSIGN_OR_RETURN(cuda::Module module,
                             cuda::Module::Load(device_, compiled->cubin, compiled->arch));
       SEAM_ASSIGN_OR_RETURN(cuda::Kernel kernel, module.GetKernel(compiled->entry));
+      const kernel::Kernel& planned = p.plan.launches[p.kernels.size()].kernel;
+      SEAM_ASSIGN_OR_RETURN(const int ctas, kernel.MaxBlocksPerMultiprocessor(
+                                                planned.threads, planned.SharedBytes()));
+      p.resident_ctas.push_back(int64_t{ctas} * device_->properties().multiprocessors);
       p.modules.push_back(std::move(module));
       p.kernels.push_back(std::move(kernel));
       p.registers = std::max(p.registers, compiled->registers);
@@ -161,7 +169,16 @@ class Bench {
       config.grid[0] = static_cast<uint32_t>(grid);
       config.block[0] = static_cast<uint32_t>(launch.kernel.threads);
       config.dynamic_smem_bytes = launch.kernel.SharedBytes();
-      SEAM_RETURN_IF_ERROR(p.kernels[i].Launch(config, stream_->handle(), params));
+      const int phases = launch.kernel.NumPhases();
+      config.cooperative = phases > 1 && grid <= p.resident_ctas[i];
+      int phase = phases == 1 || config.cooperative ? -1 : 0;
+      if (phases > 1) {
+        params.push_back(&arrivals_);
+        params.push_back(&phase);
+      }
+      do {
+        SEAM_RETURN_IF_ERROR(p.kernels[i].Launch(config, stream_->handle(), params));
+      } while (phase >= 0 && ++phase < phases);
     }
     (void)group;
     return absl::OkStatus();
@@ -310,6 +327,7 @@ class Bench {
   const cuda::Device* device_ = nullptr;
   std::unique_ptr<cuda::Stream> stream_;
   std::unique_ptr<cuda::PoolAllocator> pool_;
+  void* arrivals_ = nullptr;  // For barriers of the grid.
   DeviceInfo info_;
 };
 
@@ -371,8 +389,9 @@ absl::Status Run(const Options& options) {
         for (const SymNode* s : group.env().symbols())
           context.sizes.push_back(sizes.at(std::string(s->name)));
         context.device = bench.info();
-        SEAM_ASSIGN_OR_RETURN(const Schedule chosen,
+        SEAM_ASSIGN_OR_RETURN(Schedule chosen,
                               FindScheduler(SchedulerKind::kReduction)->choose(group, context));
+        if (options.apart) chosen.one_launch = false;
         std::vector<Schedule> candidates = {chosen};
         if (options.tune) {
           for (const Schedule& s : Alternatives(chosen, n)) candidates.push_back(s);
@@ -438,6 +457,10 @@ int main(int argc, char** argv) {
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
     if (key == "--tune") {
       options.tune = true;
+      continue;
+    }
+    if (key == "--apart") {
+      options.apart = true;
       continue;
     }
     ++i;

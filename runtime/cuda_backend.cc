@@ -63,26 +63,44 @@ DeviceInfo InfoOf(const cuda::Device& device) {
           clusters ? 8 : 1};
 }
 
+// Ahead of the intermediate values of a stream's calls lies the memory of grids' barriers.
+constexpr int64_t kArrivalBytes = 256;
+
 class CudaKernel : public LoadedKernel {
  public:
-  CudaKernel(std::string text, cuda::CompiledKernel compiled, int64_t dynamic_smem_bytes,
-             int threads)
-      : text_(std::move(text)), compiled_(std::move(compiled)) {
-    config_.block = {static_cast<uint32_t>(threads), 1, 1};
-    config_.dynamic_smem_bytes = dynamic_smem_bytes;
+  CudaKernel(std::string text, cuda::CompiledKernel compiled, const kernel::Kernel& kernel)
+      : text_(std::move(text)), compiled_(std::move(compiled)), phases_(kernel.NumPhases()) {
+    config_.block = {static_cast<uint32_t>(kernel.threads), 1, 1};
+    config_.dynamic_smem_bytes = kernel.SharedBytes();
   }
 
   absl::Status LoadOn(const cuda::Device* device) {
     SEAM_ASSIGN_OR_RETURN(module_, cuda::Module::Load(device, compiled_.cubin, compiled_.arch));
     SEAM_ASSIGN_OR_RETURN(kernel_, module_->GetKernel(compiled_.entry));
-    return kernel_->SetMaxDynamicSmemBytes(config_.dynamic_smem_bytes);
+    SEAM_RETURN_IF_ERROR(kernel_->SetMaxDynamicSmemBytes(config_.dynamic_smem_bytes));
+    if (phases_ == 1 || !device->properties().cooperative_launch) return absl::OkStatus();
+    SEAM_ASSIGN_OR_RETURN(const int ctas,
+                          kernel_->MaxBlocksPerMultiprocessor(static_cast<int>(config_.block[0]),
+                                                              config_.dynamic_smem_bytes));
+    resident_ctas_ = int64_t{ctas} * device->properties().multiprocessors;
+    return absl::OkStatus();
   }
 
-  absl::Status Launch(uint32_t grid, StreamHandle stream,
-                      absl::Span<void* const> parameters) const {
+  // All phases at once where the device holds the grid, else one after the other. `arrivals` is
+  // memory for the grid's barrier, of which one launch at a time makes use; null if there is none.
+  absl::Status Launch(uint32_t grid, StreamHandle stream, void* arrivals,
+                      absl::InlinedVector<void*, 24>& parameters) const {
     cuda::LaunchConfig config = config_;
     config.grid = {grid, 1, 1};
-    return kernel_->Launch(config, stream, parameters);
+    if (phases_ == 1) return kernel_->Launch(config, stream, parameters);
+    int phase = -1;
+    parameters.push_back(&arrivals);
+    parameters.push_back(&phase);
+    config.cooperative = arrivals != nullptr && grid <= resident_ctas_;
+    if (config.cooperative) return kernel_->Launch(config, stream, parameters);
+    for (phase = 0; phase < phases_; ++phase)
+      SEAM_RETURN_IF_ERROR(kernel_->Launch(config, stream, parameters));
+    return absl::OkStatus();
   }
 
   void Report(KernelReport& report) const override {
@@ -100,6 +118,8 @@ class CudaKernel : public LoadedKernel {
  private:
   const std::string text_;
   const cuda::CompiledKernel compiled_;
+  const int phases_;
+  int64_t resident_ctas_ = 0;  // That can meet at a barrier of the grid.
   cuda::LaunchConfig config_;
   std::optional<cuda::Module> module_;
   std::optional<cuda::Kernel> kernel_;
@@ -155,7 +175,7 @@ class CudaBackend : public Backend {
   struct Block {
     std::mutex mutex;
     void* data = nullptr;
-    int64_t bytes = 0;
+    int64_t bytes = 0;      // Behind kArrivalBytes.
     bool captured = false;  // A graph uses it: it stays until the end.
   };
 
@@ -228,9 +248,8 @@ absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> CudaBackend::Lo
           compiled[k].status().code(),
           absl::StrCat("compiling kernel ", kernel.name, ": ", compiled[k].status().message()));
     }
-    auto loaded =
-        std::make_shared<CudaKernel>(std::move(requests[k].source), *std::move(compiled[k]),
-                                     kernel.SharedBytes(), kernel.threads);
+    auto loaded = std::make_shared<CudaKernel>(std::move(requests[k].source),
+                                               *std::move(compiled[k]), kernel);
     if (device_ != nullptr) SEAM_RETURN_IF_ERROR(loaded->LoadOn(device_));
     kernels_.emplace(identity, std::move(loaded));
     ++num_kernels_;
@@ -263,7 +282,9 @@ absl::Status CudaBackend::Reserve(Block& block, int64_t bytes, StreamHandle stre
   block.data = nullptr;
   block.bytes = 0;
   block.captured = false;
-  SEAM_ASSIGN_OR_RETURN(block.data, allocator_->Allocate(static_cast<size_t>(bytes), stream));
+  SEAM_ASSIGN_OR_RETURN(block.data,
+                        allocator_->Allocate(static_cast<size_t>(kArrivalBytes + bytes), stream));
+  SEAM_RETURN_IF_ERROR(device_->Fill(block.data, 0, kArrivalBytes, stream));
   block.bytes = bytes;
   return absl::OkStatus();
 }
@@ -280,20 +301,22 @@ absl::Status CudaBackend::Execute(const PreparedCall& call, absl::Span<void* con
 absl::Status CudaBackend::Enqueue(const PreparedCall& call, absl::Span<void* const> bases,
                                   void* block, StreamHandle stream) const {
   absl::InlinedVector<void*, 24> pointers, parameters;
+  void* const values = block == nullptr ? nullptr : static_cast<char*>(block) + kArrivalBytes;
   for (const auto& step : call.steps) {
     const PreparedCall::Launch& launch = std::get<PreparedCall::Launch>(step);
     pointers.clear();
     parameters.clear();
     for (const PreparedCall::Buffer& b : launch.buffers) {
       char* base =
-          static_cast<char*>(b.base < static_cast<int>(bases.size()) ? bases[b.base] : block);
+          static_cast<char*>(b.base < static_cast<int>(bases.size()) ? bases[b.base] : values);
       pointers.push_back(base + b.offset_bytes);
     }
     for (void*& pointer : pointers) parameters.push_back(&pointer);
     for (const int64_t& argument : launch.arguments)
       parameters.push_back(const_cast<int64_t*>(&argument));
-    SEAM_RETURN_IF_ERROR(static_cast<const CudaKernel*>(launch.loaded)
-                             ->Launch(static_cast<uint32_t>(launch.grid), stream, parameters));
+    SEAM_RETURN_IF_ERROR(
+        static_cast<const CudaKernel*>(launch.loaded)
+            ->Launch(static_cast<uint32_t>(launch.grid), stream, block, parameters));
   }
   return absl::OkStatus();
 }

@@ -130,6 +130,13 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
     SEAM_ASSIGN_OR_RETURN(const int64_t columns, sizes.Of(sized.shape.Extent(held)));
     sized.columns = std::max(sized.columns, columns);
   }
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    if (sized.shape.crosses[i] == Crossing::kNone) continue;
+    SymInt results = 1;
+    for (AxisId a : sized.shape.axes.kept(ExprId(i))) results *= sized.shape.axes.extent(a);
+    SEAM_ASSIGN_OR_RETURN(const int64_t n, sizes.Of(results));
+    sized.finished = std::max(sized.finished, n);
+  }
   SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large, LargeTensors(group, sizes));
   for (ValId v : large) {
     sized.widest_bytes = std::max(sized.widest_bytes, DTypeBytes(group.dtype(v)));

@@ -6,8 +6,8 @@
 // neighbouring columns (or, if `outer`, rows) are neighbours in memory.
 //
 // Some reductions may cross the rows, wholly or in part, if nothing that follows them in the group
-// leaves the axes that they keep: what each row or each CTA has folded is finished in further
-// kernels. Thread-safety: plain data.
+// leaves the axes that they keep: what each row or each CTA has folded is finished when all
+// have. Thread-safety: plain data.
 #pragma once
 
 #include <vector>

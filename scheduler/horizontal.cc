@@ -9,7 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
-#include "scheduler/kernel/side_by_side.h"
+#include "scheduler/kernel/join.h"
 #include "scheduler/lower.h"
 #include "scheduler/schedulers.h"
 #include "segmenter/extract.h"

@@ -19,6 +19,7 @@ namespace seam {
 struct BufferSource {
   enum Kind : uint8_t { kInput, kOutput, kWorkspace } kind = kInput;
   int index = 0;
+  friend bool operator==(const BufferSource&, const BufferSource&) = default;
 };
 
 struct KernelLaunch {

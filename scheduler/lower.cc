@@ -10,6 +10,7 @@
 #include "scheduler/choose.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/expand.h"
+#include "scheduler/kernel/join.h"
 
 namespace seam {
 namespace {
@@ -94,18 +95,20 @@ struct Stage {
   std::string suffix;  // Of the kernel's name.
 };
 
-// For merging the states that `places` places left: neighbouring results to the lanes of a warp,
-// or, where there is one result, a CTA for its states.
-Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape) {
+// For merging the states that `places` places left, or, if 0, rows: neighbouring results to
+// neighbouring lanes, or, where there is one result, a CTA for its states. A thread has the loads
+// of eight states under way.
+Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int places) {
   Schedule s = schedule;
   s.grid = 0;
   s.persistent = s.early = s.shift = false;
   s.vector = 1;
   s.outer = shape.outer;
-  s.lanes_per_row = shape.rows.empty() ? 32 : 1;
-  s.warps_per_row = 8;
+  s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
+  s.warps_per_row = schedule.threads() / 32;
   s.row_warps = 1;
-  s.registers = 4;
+  const int sharing = s.lanes_per_row * s.warps_per_row;
+  s.registers = places > 0 ? std::clamp((places + sharing - 1) / sharing, 1, 8) : 4;
   s.min_ctas_per_sm = 0;
   return s;
 }
@@ -134,7 +137,7 @@ std::vector<Stage> StagesOf(const Fusion& group, const GroupShape& shape,
     if (!shape.finished[v.index()] || absl::c_linear_search(kept, axes)) continue;
     kept.push_back(axes);
     const GroupShape finished = FinishedShape(shape, axes);
-    stages.push_back({finished, FinishSchedule(schedule, finished), trace,
+    stages.push_back({finished, FinishSchedule(schedule, finished, trace.places), trace,
                       absl::StrCat("_finish", kept.size() - 1)});
   }
   return stages;
@@ -191,6 +194,27 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
         (schedule.persistent && absl::c_linear_search(traced.held_spaces, static_cast<int>(i))));
   }
   return kernel::ExpandTile(tile, expand);
+}
+
+// The plan's launches as phases of one. Their parameters are the group's symbols, the same for all.
+absl::Status JoinLaunches(std::string name, LaunchPlan* plan) {
+  KernelLaunch joined;
+  std::vector<kernel::Kernel> kernels;
+  std::vector<std::vector<int>> buffers;
+  for (KernelLaunch& launch : plan->launches) {
+    std::vector<int>& numbers = buffers.emplace_back();
+    for (const BufferSource& source : launch.buffers) {
+      const auto known = absl::c_find(joined.buffers, source);
+      numbers.push_back(static_cast<int>(known - joined.buffers.begin()));
+      if (known == joined.buffers.end()) joined.buffers.push_back(source);
+    }
+    joined.arguments = std::move(launch.arguments);
+    kernels.push_back(std::move(launch.kernel));
+  }
+  SEAM_ASSIGN_OR_RETURN(joined.kernel, kernel::InPhases(std::move(name), kernels, buffers));
+  plan->launches.clear();
+  plan->launches.push_back(std::move(joined));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -253,6 +277,8 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
     plan.launches.push_back(
         {std::move(kernel), std::move(traced.sources), std::move(traced.arguments)});
   }
+  if (schedule.one_launch && plan.launches.size() > 1)
+    SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));
   return plan;
 }
 

@@ -3,9 +3,11 @@
 // mechanism, four arrangements:
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
-//   split    few rows and long ones: several CTAs a row, finishing in a second kernel;
-//   crossed  some reductions go across all rows: CTAs take rows in turn and keep the states of
-//            their columns, and a second kernel finishes.
+//   split    few rows and long ones: several CTAs a row leave partial states;
+//   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
+//            their columns or rows.
+// What is left in parts is finished in the same launch, behind a barrier of the grid, where the
+// device holds the grid at once.
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer
 // one is read again.
 #include <algorithm>
@@ -111,6 +113,12 @@ void ChooseOuter(const SizedGroup& sized, Schedule& s) {
   s.registers = s.persistent ? static_cast<int>(needed) : std::min(4, most);
 }
 
+// CTAs that the device is sure to hold at once.
+int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
+  return int64_t{device.sms} *
+         std::clamp(s.min_ctas_per_sm, 1, std::max(1, device.max_threads_per_sm / s.threads()));
+}
+
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them.
 void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
@@ -152,7 +160,7 @@ void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
     const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
     s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   }
-  int64_t most = int64_t{sized.context.device.sms} * std::max(1, s.min_ctas_per_sm);
+  int64_t most = ResidentCtas(s, sized.context.device);
   if (states > 0 && !s.persistent) {
     // States in memory: a warp takes them up and puts them back. No more of them than stay in the
     // L2 cache, if that leaves work for every SM.
@@ -165,6 +173,17 @@ void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
   }
   const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   s.grid = static_cast<int>(std::min<int64_t>({sets, most, 65535}));
+}
+
+// How what is left in parts is finished. More than one lane for a result where CTAs would have
+// nothing to do; neighbouring lanes still read 32 bytes at least.
+void ChooseFinish(const SizedGroup& sized, Schedule& s) {
+  const int64_t ctas = s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split;
+  while (sized.shape.crossed() && s.finish_lanes < 4 &&
+         sized.finished * s.finish_lanes * 2 <= 32 * ctas) {
+    s.finish_lanes *= 2;
+  }
+  s.one_launch = ctas <= ResidentCtas(s, sized.context.device);
 }
 
 // What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; null where the
@@ -298,6 +317,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
   if (sized.shape.crosses_all_rows()) {
     ChooseCrossed(sized, s);
+    ChooseFinish(sized, s);
     s.chan_welford = !s.persistent;
     return s;
   }
@@ -314,10 +334,13 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
   if (!s.persistent && !sized.shape.crossed() && ctas * 2 <= context.device.sms && steps >= 4) {
-    s.split =
-        static_cast<int>(std::min(CeilDivide(2 * context.device.sms, ctas), CeilDivide(steps, 2)));
+    if (s.outer) s.min_ctas_per_sm = 2;
+    s.split = static_cast<int>(std::min(2 * context.device.sms / ctas, CeilDivide(steps, 2)));
     s.shift = false;
   }
+  if (sized.shape.crossed() && !s.outer && !s.shift)
+    s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
+  if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   s.chan_welford = !s.persistent;
   if (s.split > 1 && sized.shape.outer == false && s.vector > 1) {
     // Without the shift, rows that do not start aligned are read element by element.

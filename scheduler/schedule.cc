@@ -15,6 +15,8 @@ std::string Schedule::ToString() const {
                       persistent ? "row kept in registers" : "row read again in every pass");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) absl::StrAppend(&text, ", rows taken in turn by ", grid, " CTAs");
+      if (finish_lanes > 1) absl::StrAppend(&text, ", ", finish_lanes, " lanes merge states");
+      if (one_launch) absl::StrAppend(&text, ", finished in the same launch");
       if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
       if (early) absl::StrAppend(&text, ", weights loaded early");
       if (chan_welford) absl::StrAppend(&text, ", statistics in one pass");
@@ -59,6 +61,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "grid is not within 0 to 65535";
   } else if (s.grid > 0 && (s.split > 1 || s.shift || s.outer)) {
     broken = "rows taken in turn are neither shared nor shifted nor outer";
+  } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
+    broken = "finish_lanes is no power of two up to 32";
   } else if (!power_of_two(s.alignment_bytes)) {
     broken = "alignment_bytes is no power of two";
   } else if (s.min_ctas_per_sm < 0) {

@@ -36,9 +36,12 @@ struct Schedule {
   int row_warps = 1;        // Warps side by side on different rows.
   int registers = 1;        // Vectors that a thread holds at once along the columns.
   bool persistent = false;  // A row stays in registers between passes; else it is read again.
-  int split = 1;            // CTAs that share a row, finishing in a second kernel.
-  int grid = 0;  // CTAs that take rows in turn, so that what reduces over rows ends in a second
-                 // kernel; 0: a CTA for each set of rows.
+  int split = 1;            // CTAs that share a row and leave partial states.
+  int grid = 0;  // CTAs that take rows in turn, each leaving the partial states of what reduces
+                 // over rows; 0: a CTA for each set of rows.
+  int finish_lanes = 1;     // Lanes that share a result where the states of rows are merged.
+  bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
+                            // for a grid that the device holds at once; else kernels of their own.
   bool shift =
       false;  // Rows start where memory is aligned; only a row's first and last vectors are masked.
   bool early = false;  // What all rows read alike, weights above all, is loaded before the
@@ -73,6 +76,7 @@ struct Schedule {
 //    neighbours along the columns shift (shift: not outer);
 //  - grid is 0 to 65535, and CTAs that take rows in turn neither share nor shift them nor have
 //    vectors across them (grid: split 1, no shift, not outer);
+//  - finish_lanes is a power of two up to 32;
 //  - a fact's multiple is at least 1.
 // That a persistent row fits, that facts hold, and that indices stay within 32 bits are guards of
 // the plan. Error: kInvalidArgument naming the field.

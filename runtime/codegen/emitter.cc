@@ -45,7 +45,11 @@ class Emitter {
     const std::string signature = Signature();
     Shared();
     for (size_t f = 0; f < kernel_.fragments.size(); ++f) Declare(static_cast<int>(f));
-    Statements(kernel_.body);
+    if (kernel_.NumPhases() == 1) {
+      Statements(kernel_.body);
+    } else {
+      Phases();
+    }
     const std::string body = absl::StrJoin(text_.Exit(), "\n");
     const std::string function =
         absl::StrCat(access_.Definitions(), signature, " {\n", body, "\n}\n");
@@ -84,6 +88,10 @@ class Emitter {
         text_.BindOnUse(parameter, name, absl::StrCat("(int)", argument));
         arguments.push_back(absl::StrCat("long long ", argument));
       }
+    }
+    if (kernel_.NumPhases() > 1) {
+      arguments.push_back(absl::StrCat("unsigned* ", arrivals_ = names_.Unique("arrivals")));
+      arguments.push_back(absl::StrCat("int ", phase_ = names_.Unique("phase")));
     }
     text_.BindOnUse(kernel_.block_x, names_.Unique(kernel_.block_x.ToString()), "(int)blockIdx.x");
     text_.BindOnUse(kernel_.thread_x, names_.Unique(kernel_.thread_x.ToString()),
@@ -189,9 +197,29 @@ class Emitter {
   }
 
   void Statements(const Block& block) {
-    for (const Stmt& stmt : block) {
-      current_ = &stmt;
-      std::visit([this](const auto& node) { Emit(node); }, stmt.node);
+    for (const Stmt& stmt : block) Statement(stmt);
+  }
+  void Statement(const Stmt& stmt) {
+    current_ = &stmt;
+    std::visit([this](const auto& node) { Emit(node); }, stmt.node);
+  }
+  void Phases() {
+    int number = 0;
+    for (size_t begin = 0; begin < kernel_.body.size(); ++number) {
+      if (number > 0) {
+        text_.Line(absl::StrCat("if (", phase_, " < 0) seam_grid_barrier(", arrivals_, ");"));
+      }
+      text_.Enter();
+      size_t end = begin;
+      while (end < kernel_.body.size() &&
+             !std::holds_alternative<kernel::GridSync>(kernel_.body[end].node)) {
+        Statement(kernel_.body[end++]);
+      }
+      std::vector<std::string> body = text_.Exit();
+      text_.Line(absl::StrCat("if (", phase_, " < 0 || ", phase_, " == ", number, ") {"));
+      text_.Lines(std::move(body));
+      text_.Line("}");
+      begin = end + 1;
     }
   }
   // Lines of a block inside the current one. What it needs from here is declared here meanwhile, so
@@ -400,6 +428,7 @@ class Emitter {
                        node.mask, ")", boolean ? " != 0" : ""));
   }
   void Emit(const kernel::CtaSync&) { text_.Line("__syncthreads();"); }
+  void Emit(const kernel::GridSync&) {}  // Phases.
   void Emit(const kernel::Comment& node) { text_.Line(absl::StrCat("// ", OneLine(node.text))); }
 
   const Kernel& kernel_;
@@ -411,6 +440,7 @@ class Emitter {
   std::vector<FragmentText> fragments_;
   absl::flat_hash_map<const SymNode*, std::string> variables_;  // Of loops and LetSymbols.
   absl::flat_hash_set<const SymNode*> unrolled_;                // Symbols of unrolled loops.
+  std::string arrivals_, phase_;  // Arguments of a kernel of several phases.
   const Stmt* current_ = nullptr;
 };
 

@@ -5,6 +5,11 @@
 // order, then the parameters as `long long` in order. Shared arrays are dynamic shared memory:
 // launch with kernel.SharedBytes() bytes. Options for the compiler: --fmad=false.
 //
+// A kernel of several phases takes two more arguments: an `unsigned*` to memory that is 0 before
+// its first launch, and an `int`. Where that is -1, all phases run: launch it cooperatively, and no
+// two that use the same memory at once; otherwise the phase of that number alone runs, and nothing
+// is read from the memory.
+//
 // Invariants: the same kernel gives the same bytes; the text includes nothing.
 // Thread-safety: pure function.
 #pragma once

@@ -52,6 +52,7 @@ class FragmentUses {
   void Visit(const kernel::Random& node);
   void Visit(const kernel::ShuffleXor& node);
   void Visit(const kernel::CtaSync&) {}
+  void Visit(const kernel::GridSync&) {}
   void Visit(const kernel::Comment&) {}
 
   std::vector<Use> uses_;

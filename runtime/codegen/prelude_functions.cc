@@ -412,6 +412,20 @@ __device__ __forceinline__ float seam_normal(long long seed, long long offset, l
   return sqrtf(-2.0f * logf(u)) * (i & 1 ? sinpif(turns) : cospif(turns));
 }
 )"},
+    // A counter of arrivals that needs no reset: those of one barrier add up to 2^31, so that the
+    // last one flips the top bit, for which the others wait, and leaves the rest as it was.
+    {"seam_grid_barrier", R"(
+__device__ __forceinline__ void seam_grid_barrier(unsigned* arrivals) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    const unsigned before = atomicAdd(arrivals, blockIdx.x == 0 ? 0x80000001u - gridDim.x : 1u);
+    while (((before ^ *(volatile unsigned*)arrivals) & 0x80000000u) == 0) {}
+    __threadfence();
+  }
+  __syncthreads();
+}
+)"},
     {"seam_normal_f64", R"(
 __device__ __forceinline__ double seam_normal_f64(long long seed, long long offset, long long index) {
   const unsigned long long i = (unsigned long long)index;

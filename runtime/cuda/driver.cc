@@ -225,6 +225,7 @@ absl::Status Device::Initialize() {
   p.memory_clock_khz = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
   p.memory_bus_bits = attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   p.peak_bytes_per_second = 2.0 * p.memory_clock_khz * 1e3 * p.memory_bus_bits / 8;
+  p.cooperative_launch = attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) != 0;
   p.memory_pools = attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
   if (result == CUDA_SUCCESS) result = f.DevicePrimaryCtxRetain(&context_, device);
   return StatusOf(f, result, operation);

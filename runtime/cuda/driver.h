@@ -92,6 +92,7 @@ struct DeviceProperties {
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
   double peak_bytes_per_second = 0;  // Two transfers a memory clock over the whole bus.
+  bool cooperative_launch = false;   // Grids that are wholly resident may synchronize.
   bool memory_pools = false;         // Stream-ordered allocation works.
 };
 

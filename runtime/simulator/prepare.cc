@@ -227,7 +227,12 @@ absl::Status Simulation::Prepare(absl::Span<const SimBuffer> buffers,
             integers_.MutableVarying(kernel_.thread_x.node()) + threads_, int64_t{0});
   DeclareSymbols(kernel_.body, &declared);
   SEAM_RETURN_IF_ERROR(BindBuffers(buffers, lookup));
-  body_ = CompileBlock(kernel_.body);
+  phases_.emplace_back();
+  for (CompiledStmt& s : CompileBlock(kernel_.body)) {
+    const bool last = std::holds_alternative<kernel::GridSync>(s.stmt->node);
+    phases_.back().push_back(std::move(s));
+    if (last) phases_.emplace_back();
+  }
 
   int rows = 0;
   for (const kernel::Fragment& fragment : kernel_.fragments) {

@@ -1,8 +1,9 @@
 // Who last touched each element of a memory, and whether two accesses are ordered.
 //
 // Time is cut into intervals: one ends at every barrier of a CTA, and no interval spans two CTAs.
-// Two accesses of one element of which one writes are ordered if the same thread makes both, or if
-// they fall into different intervals of one CTA. Everything else is a race. (Shuffles order
+// Two accesses of one element of which one writes are ordered if the same thread makes both, if
+// they fall into different intervals of one CTA, or if a barrier of the grid lies between them.
+// Everything else is a race. (Shuffles order
 // nothing: they say nothing about memory.) Thread-safety: none.
 #pragma once
 
@@ -18,6 +19,7 @@ struct Moment {
   uint32_t interval;  // Counted over the whole launch, from 1.
   uint32_t cta;
   int thread;
+  uint32_t phase = 1;  // The first interval since the last barrier of the grid.
 };
 
 class RaceTracker {
@@ -40,7 +42,7 @@ class RaceTracker {
     if (reader.interval == now.interval) {
       if (reader.thread != now.thread) reader.thread = kMany;
     } else {
-      const bool other_cta = !shared_ && reader.interval != 0 && reader.cta != now.cta;
+      const bool other_cta = !shared_ && reader.interval >= now.phase && reader.cta != now.cta;
       reader = {now.interval, other_cta ? kManyCtas : now.cta, now.thread};
     }
   }
@@ -70,9 +72,10 @@ class RaceTracker {
     int thread = 0;
   };
   bool Ordered(const Record& before, Moment now) const {
+    if (before.interval < now.phase) return true;
     if (before.cta == kManyCtas) return false;
     if (before.interval == now.interval) return before.thread == now.thread;
-    return shared_ || before.interval == 0 || before.cta == now.cta;
+    return shared_ || before.cta == now.cta;
   }
 
   const bool shared_;

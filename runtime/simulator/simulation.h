@@ -2,7 +2,8 @@
 // running.
 //
 // The kernel's statements are numbered and their integer expressions compiled once (prepare.cc);
-// then every CTA walks them with the set of its active threads (execute.cc). Fragments lie slot by
+// then every CTA walks those of a phase with the set of its active threads (execute.cc), and after
+// the last CTA the next phase begins. Fragments lie slot by
 // slot, all threads of a slot together, so that one call evaluates an operation for the whole CTA.
 // Thread-safety: none.
 #pragma once
@@ -88,7 +89,7 @@ class Simulation {
                         std::vector<uint8_t>* shared);
 
   // Execution.
-  absl::Status RunCta(int64_t cta);
+  absl::Status RunCta(int64_t cta, const CompiledBlock& phase);
   absl::Status RunBlock(const CompiledBlock& block, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::For& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::If& node, const Lanes& lanes);
@@ -100,6 +101,9 @@ class Simulation {
   absl::Status Execute(const CompiledStmt& s, const kernel::Random& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ShuffleXor& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt&, const kernel::GridSync&, const Lanes&) {
+    return absl::OkStatus();  // Ends a phase; Run takes the next one's CTAs.
+  }
   absl::Status Execute(const CompiledStmt&, const kernel::Comment&, const Lanes&) {
     return absl::OkStatus();
   }
@@ -123,7 +127,9 @@ class Simulation {
   template <typename Visit>
   static void ForEachRun(const Lanes& lanes, const int64_t* index, Visit visit);
 
-  Moment Now(int thread) const { return {interval_, static_cast<uint32_t>(cta_), thread}; }
+  Moment Now(int thread) const {
+    return {interval_, static_cast<uint32_t>(cta_), thread, first_of_phase_};
+  }
   absl::Status Fault(const CompiledStmt& s, int thread, absl::string_view what);
   absl::Status Spend(int64_t steps) {
     steps_ += steps;
@@ -137,7 +143,7 @@ class Simulation {
   const int threads_;
   IndexEvaluator integers_;
   int64_t grid_ = 0;
-  CompiledBlock body_;
+  std::vector<CompiledBlock> phases_;  // Each ends with a barrier of the grid, but for the last.
   std::vector<Memory> buffers_, shared_;
   std::vector<std::unique_ptr<RaceTracker>> trackers_;
   std::vector<std::unique_ptr<Scalar[]>> constants_;
@@ -154,7 +160,7 @@ class Simulation {
   int next_number_ = 0;
   int64_t cta_ = 0;
   int64_t steps_ = 0;
-  uint32_t interval_ = 0, first_interval_ = 0;
+  uint32_t interval_ = 0, first_interval_ = 0, first_of_phase_ = 1;
 };
 
 }  // namespace seam::simulator

@@ -18,8 +18,11 @@ absl::Status Simulation::Run() {
     step = 1 + lanes[1] % grid_;
     while (std::gcd(step, grid_) != 1) ++step;
   }
-  for (int64_t i = 0; i < grid_; ++i) {
-    SEAM_RETURN_IF_ERROR(RunCta((step * i + offset) % grid_));
+  for (const CompiledBlock& phase : phases_) {
+    first_of_phase_ = interval_ + 1;
+    for (int64_t i = 0; i < grid_; ++i) {
+      SEAM_RETURN_IF_ERROR(RunCta((step * i + offset) % grid_, phase));
+    }
   }
   if (!options_.require_all_written) return absl::OkStatus();
   for (const Memory& memory : buffers_) {
@@ -34,14 +37,14 @@ absl::Status Simulation::Run() {
   return absl::OkStatus();
 }
 
-absl::Status Simulation::RunCta(int64_t cta) {
+absl::Status Simulation::RunCta(int64_t cta, const CompiledBlock& phase) {
   cta_ = cta;
   first_interval_ = ++interval_;
   std::fill(written_.begin(), written_.end(), 0);
   std::fill(written_count_.begin(), written_count_.end(), 0);
   integers_.SetUniform(kernel_.block_x.node(), cta);
   SEAM_RETURN_IF_ERROR(Spend(threads_));
-  return RunBlock(body_, all_);
+  return RunBlock(phase, all_);
 }
 
 absl::Status Simulate(const kernel::Kernel& kernel, absl::Span<const SimBuffer> buffers,

@@ -2,7 +2,8 @@
 // say.
 //
 // Every statement executes for all active threads of a CTA before the next one starts; CTAs run one
-// after the other in an order that the seed determines. Values are rounded to their dtype after
+// after the other in an order that the seed determines, all of them up to a barrier of the grid
+// before the first goes on. Values are rounded to their dtype after
 // every operation by the definitions that the reference interpreter uses (ir/op_semantics.h), so
 // results of pointwise kernels agree with it bit for bit.
 //
@@ -11,9 +12,9 @@
 // vector accesses whose address is not aligned; stores to read-only buffers; reads of fragment
 // slots, shared elements or buffer elements that nothing wrote; races on shared memory (two
 // threads, one barrier interval, one of them writes) and on global memory (two CTAs, or two threads
-// of one CTA without a barrier between them, one of them writes, even if it writes the same value);
-// barriers and shuffles that not all threads reach; symbols outside their declared range; index
-// arithmetic that leaves 32 bits although the kernel promises otherwise; more steps than the
+// of one CTA, without a barrier between them, one of them writes, even if it writes the same
+// value); barriers and shuffles that not all threads reach; symbols outside their declared range;
+// index arithmetic that leaves 32 bits although the kernel promises otherwise; more steps than the
 // budget.
 //
 // Thread-safety: Simulate is a pure function of its arguments but for the buffers' contents.

@@ -1,7 +1,15 @@
-// The layout of a kernel's shared memory.
+// What follows from a kernel's parts: its phases, the layout of its shared memory.
 #include "scheduler/kernel/kernel_ir.h"
 
+#include <algorithm>
+
 namespace seam::kernel {
+
+int Kernel::NumPhases() const {
+  return 1 + static_cast<int>(std::count_if(body.begin(), body.end(), [](const Stmt& stmt) {
+           return std::holds_alternative<GridSync>(stmt.node);
+         }));
+}
 
 int64_t Kernel::SharedOffset(int array) const {
   int64_t offset = 0;

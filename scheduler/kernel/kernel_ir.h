@@ -156,13 +156,17 @@ struct ShuffleXor {
 
 struct CtaSync {};
 
+// Ends a phase: what any CTA stored before, every CTA may read behind it. Registers, shared arrays
+// and LetSymbols begin anew, so that a kernel may also be launched once a phase.
+struct GridSync {};
+
 struct Comment {
   std::string text;
 };
 
 struct Stmt {
   std::variant<For, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor, CtaSync,
-               Comment>
+               GridSync, Comment>
       node;
 };
 
@@ -181,6 +185,7 @@ struct Kernel {
   std::vector<SharedArray> shared;
   Block body;
 
+  int NumPhases() const;  // One more than barriers of the grid. Linear in the body's statements.
   // Shared memory is one block: the arrays in order, each aligned to 16 bytes.
   int64_t SharedOffset(int array) const;  // In bytes. Linear in the arrays.
   int64_t SharedBytes() const;            // Of the whole block.
@@ -210,6 +215,8 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Convergence: no barrier where a condition or extent differs between threads of the CTA, no
 //    shuffle where it differs between threads of a warp. Symbols of LetSymbol count as equal; the
 //    simulator checks them.
+//  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
+//    side of it only, and what a LetSymbol before it binds ends there.
 absl::Status VerifyKernel(const Kernel& kernel);
 
 }  // namespace seam::kernel

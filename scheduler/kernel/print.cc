@@ -118,6 +118,7 @@ class Printer {
                         node.mask, ")");
   }
   std::string Head(const CtaSync&) const { return "barrier"; }
+  std::string Head(const GridSync&) const { return "barrier of the grid"; }
   std::string Head(const Comment& node) const {
     return absl::StrCat("# ", absl::StrReplaceAll(node.text, {{"\n", " "}}));
   }

@@ -31,6 +31,7 @@ class Verifier {
       return absl::InvalidArgumentError(
           absl::StrCat("kernel ", kernel_.name, ": ", status.message()));
     }
+    phase_of_.assign(kernel_.fragments.size(), -1);
     return Walk(kernel_.body, Flow{}, 0);
   }
 
@@ -128,6 +129,12 @@ class Verifier {
           nesting > kMaxNesting
               ? Error("blocks nest deeper than ", kMaxNesting)
               : std::visit([&](const auto& node) { return Visit(node, flow); }, stmt.node);
+      if (std::holds_alternative<GridSync>(stmt.node)) {
+        if (status.ok() && nesting > 0) status = Error("a barrier of the grid inside a block");
+        for (const SymInt symbol : lets) scope_.erase(symbol.node());
+        lets.clear();
+        ++phase_;
+      }
       if (!status.ok()) {
         return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel_.name, ", statement ",
                                                        number, " (", PrintStmt(kernel_, stmt),
@@ -176,9 +183,14 @@ class Verifier {
     return flow;
   }
 
-  absl::Status CheckSlot(int fragment, SymInt slot, int width = 1) const {
+  absl::Status CheckSlot(int fragment, SymInt slot, int width = 1) {
     if (fragment < 0 || fragment >= static_cast<int>(kernel_.fragments.size())) {
       return Error("no fragment ", fragment);
+    }
+    if (phase_of_[fragment] < 0) phase_of_[fragment] = phase_;
+    if (phase_of_[fragment] != phase_) {
+      return Error("fragment ", kernel_.fragments[fragment].name,
+                   " is used before a barrier of the grid and behind it");
     }
     SEAM_RETURN_IF_ERROR(Check("slot", slot));
     for (const SymNode* symbol : FreeSymbols(slot)) {
@@ -196,13 +208,13 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DType> TypeOf(const Operand& operand) const {
+  absl::StatusOr<DType> TypeOf(const Operand& operand) {
     if (operand.fragment < 0) return operand.dtype;
     SEAM_RETURN_IF_ERROR(CheckSlot(operand.fragment, operand.slot));
     return kernel_.fragments[operand.fragment].dtype;
   }
 
-  absl::Status CheckResult(int fragment, SymInt slot, DType dtype) const {
+  absl::Status CheckResult(int fragment, SymInt slot, DType dtype) {
     SEAM_RETURN_IF_ERROR(CheckSlot(fragment, slot));
     const Fragment& f = kernel_.fragments[fragment];
     if (f.dtype == dtype) return absl::OkStatus();
@@ -211,7 +223,7 @@ class Verifier {
   }
 
   template <typename Access>
-  absl::Status CheckAccess(const Access& node) const {
+  absl::Status CheckAccess(const Access& node) {
     if (node.width < 1 || node.width > kMaxCount || (node.width & (node.width - 1)) != 0) {
       return Error("width ", node.width, " is no power of two");
     }
@@ -258,15 +270,15 @@ class Verifier {
   absl::Status Visit(const If& node, const Flow&) const {
     return Check("condition", node.condition);
   }
-  absl::Status Visit(const Load& node, const Flow&) const { return CheckAccess(node); }
-  absl::Status Visit(const Store& node, const Flow&) const {
+  absl::Status Visit(const Load& node, const Flow&) { return CheckAccess(node); }
+  absl::Status Visit(const Store& node, const Flow&) {
     SEAM_RETURN_IF_ERROR(CheckAccess(node));
     if (node.space == Space::Global && !kernel_.buffers[node.array].written) {
       return Error("buffer ", kernel_.buffers[node.array].name, " is not marked as written");
     }
     return absl::OkStatus();
   }
-  absl::Status Visit(const Map& node, const Flow&) const {
+  absl::Status Visit(const Map& node, const Flow&) {
     std::vector<DType> operands;
     for (const Operand& operand : node.arguments) {
       SEAM_ASSIGN_OR_RETURN(const DType dtype, TypeOf(operand));
@@ -282,7 +294,7 @@ class Verifier {
     SEAM_ASSIGN_OR_RETURN(const DType result, InferDType(node.op, operands));
     return CheckResult(node.fragment, node.slot, result);
   }
-  absl::Status Visit(const IndexValue& node, const Flow&) const {
+  absl::Status Visit(const IndexValue& node, const Flow&) {
     SEAM_RETURN_IF_ERROR(Check("value", node.value));
     return CheckSlot(node.fragment, node.slot);
   }
@@ -291,7 +303,7 @@ class Verifier {
     if (!IsInteger(dtype)) return Error("the value is ", DTypeName(dtype), ", expected an integer");
     return Bind(node.symbol, Binding::Let);
   }
-  absl::Status Visit(const Random& node, const Flow&) const {
+  absl::Status Visit(const Random& node, const Flow&) {
     if (ClassOf(node.op) != OpClass::Random)
       return Error(OpName(node.op), " gives no random numbers");
     for (const Operand* operand : {&node.seed, &node.offset}) {
@@ -303,7 +315,7 @@ class Verifier {
     if (!IsFloat(kernel_.fragments[node.fragment].dtype)) return Error("the result is a float");
     return absl::OkStatus();
   }
-  absl::Status Visit(const ShuffleXor& node, const Flow& flow) const {
+  absl::Status Visit(const ShuffleXor& node, const Flow& flow) {
     SEAM_ASSIGN_OR_RETURN(const DType dtype, TypeOf(node.source));
     SEAM_RETURN_IF_ERROR(CheckResult(node.fragment, node.slot, dtype));
     if (node.mask < 1 || node.mask >= kWarp) return Error("mask ", node.mask, " is not in 1..31");
@@ -314,10 +326,13 @@ class Verifier {
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a barrier below ", flow.splits_cta.ToString(), ", which differs between threads");
   }
+  absl::Status Visit(const GridSync&, const Flow&) const { return absl::OkStatus(); }
   absl::Status Visit(const Comment&, const Flow&) const { return absl::OkStatus(); }
 
   const Kernel& kernel_;
   absl::flat_hash_map<const SymNode*, Binding> scope_;
+  std::vector<int> phase_of_;  // By fragment: where it is used; -1: not yet.
+  int phase_ = 0;
   int next_ = 0;
 };
 

@@ -264,8 +264,7 @@ absl::StatusOr<CutFigures> FiguresOf(absl::Span<const GroupReport> reports,
   for (const GroupReport& report : reports) {
     if (report.scheduler == SchedulerKind::kLibrary) ++figures.calls;
     if (report.kernels.empty()) continue;
-    ++figures.kernels;
-    figures.finishing += static_cast<int>(report.kernels.size()) - 1;
+    figures.kernels += static_cast<int>(report.kernels.size());
     SEAM_ASSIGN_OR_RETURN(const Fusion group, ParseFusion(report.text));
     SymbolSizes sizes;
     for (const SymNode* s : group.env().symbols()) {

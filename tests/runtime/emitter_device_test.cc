@@ -43,6 +43,7 @@ struct Launch {
   std::vector<int64_t> parameters;
   int64_t grid;
   std::vector<Memory> memories;
+  bool phase_by_phase = false;  // A launch for each instead of a cooperative one.
 };
 
 class EmitterDeviceTest : public ::testing::Test {
@@ -92,7 +93,23 @@ class EmitterDeviceTest : public ::testing::Test {
       config.grid = {static_cast<uint32_t>(launch.grid), 1, 1};
       config.block = {static_cast<uint32_t>(launch.kernel.threads), 1, 1};
       config.dynamic_smem_bytes = launch.kernel.SharedBytes();
-      SEAM_RETURN_IF_ERROR(kernel.Launch(config, stream.handle(), arguments));
+      // Behind the parameters, where there are phases: memory for their barrier, and which to run.
+      const int phases = launch.kernel.NumPhases();
+      void* arrivals = nullptr;
+      int phase = phases > 1 && launch.phase_by_phase ? 0 : -1;
+      if (phases > 1) {
+        SEAM_ASSIGN_OR_RETURN(arrivals, allocator->Allocate(4, stream.handle()));
+        SEAM_RETURN_IF_ERROR(device_->Fill(arrivals, 0, 4, stream.handle()));
+        arguments.push_back(&arrivals);
+        arguments.push_back(&phase);
+        config.cooperative = phase < 0;
+      }
+      do {
+        // Nothing resets the barrier's memory between two launches.
+        for (int repetition = 0; repetition < (config.cooperative ? 3 : 1); ++repetition)
+          SEAM_RETURN_IF_ERROR(kernel.Launch(config, stream.handle(), arguments));
+      } while (phase >= 0 && ++phase < phases);
+      allocator->Free(arrivals, stream.handle());
       for (size_t m = 0; m < pointers.size(); ++m) {
         Memory& memory = launch.memories[m];
         SEAM_RETURN_IF_ERROR(
@@ -208,6 +225,20 @@ TEST_F(EmitterDeviceTest, IntegerArithmetic) {
     RandomIndexKernel random = MakeRandomIndexKernel(seed, seed % 2 == 1);
     launches.push_back(
         {random.kernel, random.parameters, 2, {Memory(DType::I64, random.num_elements)}});
+  }
+  ExpectSame(std::move(launches));
+}
+
+TEST_F(EmitterDeviceTest, Phases) {
+  std::vector<Launch> launches;
+  for (const int ctas : {1, 2, 3, 100}) {
+    for (const bool phase_by_phase : {false, true}) {
+      launches.push_back({ExchangeKernel(ctas),
+                          {},
+                          ctas,
+                          {Memory(DType::I32, 128 * ctas), Memory(DType::I32, 128 * ctas)},
+                          phase_by_phase});
+    }
   }
   ExpectSame(std::move(launches));
 }

@@ -264,6 +264,18 @@ TEST(EmitterTest, RemainingStatements) {
   ExpectCompiles(kernels);
 }
 
+// Phases are told apart by an argument, so that they may also be launched one after the other.
+TEST(EmitterTest, Phases) {
+  const Kernel k = ExchangeKernel(3);
+  const std::string text = Text(k);
+  EXPECT_THAT(text, HasSubstr("exchange(int* w, int* y, unsigned* arrivals, int phase)"));
+  EXPECT_EQ(Count(text, "  if (phase < 0) seam_grid_barrier(arrivals);"), 2);
+  for (int phase = 0; phase < 3; ++phase)
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("  if (phase < 0 || phase == ", phase, ") {")));
+  EXPECT_THAT(Text(ColumnSumKernel()), Not(HasSubstr("phase")));
+  ExpectCompiles({k});
+}
+
 // The same kernel gives the same text, whatever its environment held before.
 TEST(EmitterTest, Deterministic) {
   for (uint64_t seed = 0; seed < 50; ++seed) {

@@ -254,6 +254,55 @@ TEST_F(ExecutableOnGpu, CapturedCallsReplay) {
     executable.allocator().Free(tensor.allocation, nullptr);
 }
 
+// Partial states are finished behind a barrier of the grid: in one launch, the same bits every
+// time, in graphs, and beside other grids that wait for themselves.
+TEST_F(ExecutableOnGpu, ReductionsAcrossRowsAreOneLaunch) {
+  ASSERT_OK_AND_ASSIGN(executable,
+                       CompileText("symbol M in [1, 100000]\n symbol N in [1, 100000]\n"
+                                   "input x: f32[M, N]\n s = sum(x, axes=[1], keepdims=true)\n"
+                                   "y = x * s\n c = sum(x, axes=[0])\n output y\n output c"));
+  const Symbols symbols = {{"M", 3000}, {"N", 1000}};
+  ASSERT_OK_AND_ASSIGN(inputs, RandomInputs(executable.fusion(), symbols));
+  const Tensor in = Upload(executable, inputs[0]);
+  const auto zeros = [](const HostTensor& t) { return *HostTensor::Make(t.dtype, t.shape); };
+  std::vector<Tensor> first(2);
+  const absl::Status run = executable.Run({in}, absl::MakeSpan(first));
+  ASSERT_TRUE(run.ok()) << run;
+  const std::vector<HostTensor> expected = {Download(first[0]), Download(first[1])};
+  const absl::Status right = Check(executable.fusion(), symbols, inputs, expected);
+  EXPECT_TRUE(right.ok()) << right;
+
+  std::atomic<int> failures = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      const absl::StatusOr<cuda::Stream> stream = cuda::Stream::Create(device_);
+      std::vector<Tensor> out = {Upload(executable, zeros(expected[0])),
+                                 Upload(executable, zeros(expected[1]))};
+      RunOptions options;
+      options.stream = stream->handle();
+      bool good = true;
+      for (int i = 0; i < 20; ++i) good &= executable.Run({in}, absl::MakeSpan(out), options).ok();
+      good &=
+          stream->BeginCapture().ok() && executable.Run({in}, absl::MakeSpan(out), options).ok();
+      const absl::StatusOr<cuda::Graph> graph = stream->EndCapture();
+      good &= graph.ok() && graph->node_count() == 1;
+      for (int i = 0; i < 20 && good; ++i) good &= graph->Launch(stream->handle()).ok();
+      good &= stream->Synchronize().ok();
+      for (size_t j = 0; j < out.size(); ++j) {
+        good &= Download(out[j]).data == expected[j].data;
+        executable.allocator().Free(out[j].allocation, stream->handle());
+      }
+      good &= stream->Synchronize().ok();
+      if (!good) ++failures;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  for (const Tensor& tensor : {in, first[0], first[1]})
+    executable.allocator().Free(tensor.allocation, nullptr);
+}
+
 TEST_F(ExecutableOnGpu, LibraryCallsAreRefused) {
   // There are no symbols to wait for, so that Compile tells.
   const absl::Status status =

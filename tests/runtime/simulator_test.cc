@@ -17,6 +17,7 @@ namespace {
 
 using kernel::CtaSync;
 using kernel::For;
+using kernel::GridSync;
 using kernel::If;
 using kernel::IndexValue;
 using kernel::Kernel;
@@ -446,6 +447,28 @@ TEST(SimulatorFaultTest, GlobalRace) {
       }
     }
   }
+}
+
+// Between CTAs a barrier of the grid orders what they store; shared memory does not outlive it.
+TEST(SimulatorFaultTest, BarriersOfTheGrid) {
+  for (const uint64_t seed : {0, 7}) {
+    Tensor w(DType::I32, std::vector<double>(384)), y(DType::I32, std::vector<double>(384));
+    const std::vector<SimBuffer> buffers = {w.buffer(), y.buffer()};
+    const absl::Status status = Simulate(ExchangeKernel(3), buffers, {}, {.seed = seed});
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(y.at(0), 383);
+    EXPECT_EQ(w.at(0), 2 * 383);
+    EXPECT_THAT(Message(Simulate(ExchangeKernel(3, false), buffers, {}, {.seed = seed})),
+                HasSubstr("race on element"));
+  }
+  KernelDraft d("shared", 32);
+  const int s = d.Shared("s", DType::F32, 32);
+  const int f = d.Fragment("f", DType::F32), g = d.Fragment("g", DType::F32);
+  Emit(&d.k.body, IndexValue{f, 0, 1});
+  Emit(&d.k.body, Store{f, 0, 1, Space::Shared, s, d.thread});
+  Emit(&d.k.body, GridSync{});
+  Emit(&d.k.body, Load{g, 0, 1, Space::Shared, s, d.thread});
+  EXPECT_THAT(Message(Simulate(d.k, {}, {})), HasSubstr("which nothing has written"));
 }
 
 // A CTA reads, a later one reads too and then overwrites what both read.

@@ -1,5 +1,5 @@
 // Groups in which some reductions cross the rows that others keep: CTAs take rows in turn, leave
-// partial states, and further kernels finish.
+// partial states, and finish behind a barrier of the grid.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 namespace seam {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
@@ -195,7 +196,7 @@ TEST(CrossedRows, ReductionsWithoutTheRows) {
   for (int64_t n : {1, 40, 257}) ExpectRight(kText, {.sizes = {{"M", 50}, {"N", n}}});
 }
 
-// Each row leaves one state, and another kernel folds those of some of the rows' axes.
+// Each row leaves one state, and another phase folds those of some of the rows' axes.
 TEST(CrossedRows, SomeAxesOfTheRows) {
   constexpr char kText[] = R"(fusion instance_norm_backward {
   symbol N
@@ -212,7 +213,11 @@ TEST(CrossedRows, SomeAxesOfTheRows) {
   output scaled
 })";
   for (int64_t n : {1, 3, 40}) {
-    for (int64_t h : {1, 9, 300}) ExpectRight(kText, {.sizes = {{"N", n}, {"C", 5}, {"H", h}}});
+    for (int64_t h : {1, 9, 300}) {
+      ExpectRight(kText, {.sizes = {{"N", n}, {"C", 5}, {"H", h}}});
+      const auto edit = [](Schedule& s) { s.grid = 2; };
+      ExpectRight(kText, {.sizes = {{"N", n}, {"C", 5}, {"H", h}}, .edit = edit});
+    }
   }
   // A reduction that knows only one of the rows' axes.
   constexpr char kOther[] = R"(fusion other {
@@ -228,6 +233,59 @@ TEST(CrossedRows, SomeAxesOfTheRows) {
   output i
 })";
   for (int64_t c : {1, 4}) ExpectRight(kOther, {.sizes = {{"N", 6}, {"C", c}, {"H", 33}}});
+}
+
+// Phases of one launch for a grid that the device holds, of which all CTAs have something to merge;
+// else launches of their own.
+TEST(CrossedRows, OneLaunchWhereTheGridFits) {
+  struct Plan {
+    Schedule schedule;
+    std::vector<int> phases;  // Of each launch.
+  };
+  const auto plan_of = [](const std::string& text, std::vector<int64_t> sizes) {
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    EXPECT_TRUE(group.ok()) << group.status();
+    ScheduleContext context;
+    context.sizes = std::move(sizes);
+    context.device = Devices()[0];
+    const absl::StatusOr<LaunchPlan> plan =
+        ScheduleGroup(*group, SchedulerKind::kReduction, context);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    Plan result{plan->schedule, {}};
+    for (const KernelLaunch& launch : plan->launches)
+      result.phases.push_back(launch.kernel.NumPhases());
+    return result;
+  };
+  const Plan wide = plan_of(kBackward, {8192, 4096}), narrow = plan_of(kBackward, {8192, 1024});
+  EXPECT_THAT(wide.phases, ElementsAre(2));
+  EXPECT_GE(wide.schedule.grid, Devices()[0].sms);
+  EXPECT_LT(wide.schedule.finish_lanes, narrow.schedule.finish_lanes);
+  // Long rows that CTAs share.
+  constexpr char kFewRows[] = R"(fusion few_rows {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  m = amax(x, axes=[1])
+  y = x - m[:, None]
+  output y
+})";
+  const Plan split = plan_of(kFewRows, {3, 1000000});
+  EXPECT_THAT(split.phases, ElementsAre(2));
+  EXPECT_LE(3 * split.schedule.split, 2 * Devices()[0].sms);
+  // Rows are neighbours in memory, and more of them than CTAs at once.
+  constexpr char kNeighbours[] = R"(fusion neighbours {
+  symbol N
+  symbol C
+  symbol H
+  input x: f32[H, N, C]
+  a = amax(x, axes=[0])
+  y = x - a
+  c = sum(x, axes=[0, 1])
+  output y
+  output c
+})";
+  EXPECT_THAT(plan_of(kNeighbours, {8, 512, 64}).phases, ElementsAre(2));
+  EXPECT_THAT(plan_of(kNeighbours, {8, 100000, 64}).phases, ElementsAre(1, 1));
 }
 
 // Neighbours in memory are rows.

@@ -1,4 +1,4 @@
-// The printer and every rule of the verifier of the thread-level kernel IR.
+// The printer and every rule of the verifier of the thread-level kernel IR; kernels in phases.
 #include "scheduler/kernel/kernel_ir.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "scheduler/kernel/join.h"
 #include "tests/support/sample_kernels.h"
 
 namespace seam::testing {
@@ -16,8 +17,10 @@ using kernel::Block;
 using kernel::Comment;
 using kernel::CtaSync;
 using kernel::For;
+using kernel::GridSync;
 using kernel::If;
 using kernel::IndexValue;
+using kernel::InPhases;
 using kernel::Kernel;
 using kernel::LetSymbol;
 using kernel::Load;
@@ -68,6 +71,7 @@ TEST(PrintKernelTest, EveryStatement) {
                          Operand::Const(DType::I64, IntScalar(3)), let});
   Emit(&d.k.body, ShuffleXor{f, 0, Operand::Reg(f), 4});
   Emit(&d.k.body, CtaSync{});
+  Emit(&d.k.body, GridSync{});
   EXPECT_THAT(
       PrintKernel(d.k),
       AllOf(HasSubstr("  # First line.\n  # Second line.\n"), HasSubstr("  shared s: i8[5]\n"),
@@ -77,7 +81,8 @@ TEST(PrintKernelTest, EveryStatement) {
                       "   3: let let = i[0]\n"
                       "   4: f[0] = random_normal(seed i[0], offset i64 3, element let)\n"
                       "   5: f[0] = shuffle_xor(f[0], 4)\n"
-                      "   6: barrier\n")));
+                      "   6: barrier\n"
+                      "   7: barrier of the grid\n")));
 }
 
 // Prints what the verifier would refuse, too.
@@ -91,7 +96,7 @@ TEST(VerifyKernelTest, Samples) {
   for (const Kernel& k : {RowSumKernel(DType::BF16, 8), RowSumKernel(DType::F32, 1),
                           ColumnSumKernel(), VectorCopyKernel(DType::I8, 16),
                           VectorCopyKernel(DType::F16, 8, kernel::CacheHint::EvictLast, true),
-                          MakeRandomIndexKernel(1, false).kernel}) {
+                          ExchangeKernel(3), MakeRandomIndexKernel(1, false).kernel}) {
     EXPECT_TRUE(VerifyKernel(k).ok()) << VerifyKernel(k);
   }
 }
@@ -331,6 +336,57 @@ TEST(VerifyKernelTest, Convergence) {
       }
     }
   }
+}
+
+TEST(VerifyKernelTest, PhasesShareNothingButMemory) {
+  const auto error = [](auto before, auto behind) {
+    Victim v;
+    before(v);
+    Emit(&v.k.body, GridSync{});
+    behind(v);
+    return std::string(VerifyKernel(v.k).message());
+  };
+  const auto load = [](Victim& v) { Emit(&v.k.body, Load{v.f, 0, 1, Space::Global, v.x, 0}); };
+  const auto index = [](Victim& v) { Emit(&v.k.body, IndexValue{v.i, 0, v.thread}); };
+  const auto let = [](Victim& v) {
+    Emit(&v.k.body, LetSymbol{v.let, Operand::Const(DType::I64, IntScalar(1))});
+  };
+  EXPECT_EQ(error(load, index), "");
+  EXPECT_EQ(error(let, let), "");
+  EXPECT_THAT(error(load, load),
+              HasSubstr("fragment f is used before a barrier of the grid and behind it"));
+  EXPECT_THAT(error(let,
+                    [](Victim& v) {
+                      Emit(&v.k.body, IndexValue{v.i, 0, v.let});
+                    }),
+              HasSubstr("uses symbol let, which is not bound here"));
+  EXPECT_THAT(error(load,
+                    [](Victim& v) {
+                      Block body;
+                      Emit(&body, GridSync{});
+                      Emit(&v.k.body, If{SymLt(v.block, 5), std::move(body), {}});
+                    }),
+              HasSubstr("a barrier of the grid inside a block"));
+}
+
+TEST(InPhasesTest, OfOneShape) {
+  const Kernel k = ColumnSumKernel();
+  Kernel wide = k, more = k;
+  wide.threads = 256;
+  more.parameters.push_back(more.env->FreshSymbol("K", 0, 5));
+  EXPECT_THAT(std::string(InPhases("p", {}, {}).status().message()), HasSubstr("no kernels"));
+  const std::vector<std::vector<int>> buffers = {{0, 1}, {1, 2}};
+  EXPECT_THAT(std::string(InPhases("p", {k, wide}, buffers).status().message()),
+              HasSubstr("of 128 and one of 256 threads"));
+  EXPECT_THAT(std::string(InPhases("p", {k, more}, buffers).status().message()),
+              HasSubstr("of 2 and of 3 parameters"));
+  const absl::StatusOr<Kernel> joined = InPhases("p", {k, k}, buffers);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_TRUE(VerifyKernel(*joined).ok()) << VerifyKernel(*joined);
+  EXPECT_EQ(joined->NumPhases(), 2);
+  ASSERT_EQ(joined->buffers.size(), 3);  // The first one's y is the second one's x.
+  EXPECT_FALSE(joined->buffers[0].written);
+  EXPECT_TRUE(joined->buffers[1].written);
 }
 
 TEST(VerifyKernelTest, DeepNestingIsRefusedNotFollowed) {

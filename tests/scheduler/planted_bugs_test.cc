@@ -94,14 +94,17 @@ TEST(PlantedBugs, ColumnSums) {
 }
 
 TEST(PlantedBugs, LayerNormShared) {
-  const auto edit = [](Schedule& s) {
-    s.persistent = s.shift = false;
-    s.split = 12;  // As many partial states as two warps of eight lanes have use for.
-    s.lanes_per_row = 8;
-    s.warps_per_row = 2;
-    s.registers = 4;
-  };
-  EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 701}}, .edit = edit}}), 40);
+  for (const bool one_launch : {false, true}) {
+    const auto edit = [one_launch](Schedule& s) {
+      s.one_launch = one_launch;
+      s.persistent = s.shift = false;
+      s.split = 12;  // As many partial states as two warps of eight lanes have use for.
+      s.lanes_per_row = 8;
+      s.warps_per_row = 2;
+      s.registers = 4;
+    };
+    EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 701}}, .edit = edit}}), 40);
+  }
 }
 
 // A row to two warps, several rows a warp.
@@ -144,6 +147,7 @@ TEST(PlantedBugs, RowsInTurn) {
     s.warps_per_row = 2;
     s.row_warps = 1;
     s.registers = 2;
+    s.finish_lanes = 4;  // So that CTAs finish several sets of columns.
     s.facts.clear();
   };
   EXPECT_GT(ExpectAllFound(kRowsAndColumns, {{.sizes = {{"M", 9}, {"N", 61}}, .edit = edit}}), 20);

@@ -57,6 +57,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.persistent = pick.Chance(60);
   }
   s.chan_welford = pick.Chance(50);
+  s.finish_lanes = pick.PowerOfTwo(32);
+  s.one_launch = pick.Chance(60);
   s.alignment_bytes = pick.PowerOfTwo(16);
   s.index32 = pick.Chance(50);
   s.facts.clear();

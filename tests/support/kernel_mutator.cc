@@ -13,7 +13,9 @@ class Mutator {
   bool Apply(Block* block) {
     for (size_t i = 0; i < block->size(); ++i) {
       auto& node = (*block)[i].node;
-      if (std::holds_alternative<kernel::CtaSync>(node) && Here(Mutation::RemoveBarrier)) {
+      const bool barrier = std::holds_alternative<kernel::CtaSync>(node) ||
+                           std::holds_alternative<kernel::GridSync>(node);
+      if (barrier && Here(Mutation::RemoveBarrier)) {
         block->erase(block->begin() + static_cast<ptrdiff_t>(i));
         return true;
       }

@@ -8,7 +8,9 @@ namespace seam::testing {
 using kernel::CacheHint;
 using kernel::CtaSync;
 using kernel::For;
+using kernel::GridSync;
 using kernel::If;
+using kernel::IndexValue;
 using kernel::Load;
 using kernel::Map;
 using kernel::Operand;
@@ -110,6 +112,28 @@ kernel::Kernel VectorCopyKernel(DType dtype, int vector, CacheHint hint, bool pa
   Emit(&tail.body, Store{f, v, 1, Space::Global, y, first + v, SymLt(first + v, n)});
   Emit(&whole.otherwise, std::move(tail));
   Emit(&d.k.body, std::move(whole));
+  return std::move(d.k);
+}
+
+kernel::Kernel ExchangeKernel(int ctas, bool barriers) {
+  KernelDraft d("exchange");
+  const int64_t last = 128 * ctas - 1;
+  d.SetGrid(ctas);
+  const int w = d.Buffer("w", DType::I32, last + 1, true);
+  const int y = d.Buffer("y", DType::I32, last + 1, true);
+  const SymInt me = d.block * 128 + d.thread;
+  const int mine = d.Fragment("mine", DType::I32), theirs = d.Fragment("theirs", DType::I32),
+            sum = d.Fragment("sum", DType::I32);
+  Emit(&d.k.body, IndexValue{mine, 0, me});
+  Emit(&d.k.body, Store{mine, 0, 1, Space::Global, w, me});
+  if (barriers) Emit(&d.k.body, GridSync{});
+  Emit(&d.k.body, Load{theirs, 0, 1, Space::Global, w, last - me});
+  Emit(&d.k.body, Store{theirs, 0, 1, Space::Global, y, me});
+  if (barriers) Emit(&d.k.body, GridSync{});
+  Emit(&d.k.body, Load{sum, 0, 1, Space::Global, y, me});
+  Emit(&d.k.body,
+       Map{OpKind::Add, sum, 0, {Operand::Reg(sum), Operand::Const(DType::I32, IntScalar(last))}});
+  Emit(&d.k.body, Store{sum, 0, 1, Space::Global, w, me});
   return std::move(d.k);
 }
 

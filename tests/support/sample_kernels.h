@@ -45,6 +45,12 @@ kernel::Kernel VectorCopyKernel(DType dtype, int vector,
 // Parameters M, N.
 kernel::Kernel ColumnSumKernel();
 
+// Each of `ctas` CTAs of 128 threads stores the numbers of its elements to w, and behind a barrier
+// of the grid takes those of another: y[i] = last - i. Behind another barrier, w[i] = y[i] + last.
+// Buffers w and y, i32, an element a thread. Without `barriers`, which is a race, these are left
+// out.
+kernel::Kernel ExchangeKernel(int ctas, bool barriers = true);
+
 // Integer expressions drawn from `seed` over parameters n, m, the block, the thread and two nested
 // loops of 3 (one unrolled), each value stored to an element of its own of the i64 buffer `out`.
 // Two CTAs of 32 threads; with `index32` parameters are small enough for the promise to hold.

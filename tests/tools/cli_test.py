@@ -347,7 +347,7 @@ class Environment(CliTest):
     def test_compile(self):
         env = {'SEAM_CACHE_DIR': str(self.path / 'cache')}
         folder = self.path / 'new' / 'out'
-        result = seam('compile', 'layer_norm_backward', '--arch', 'sm_90a', '-o', folder, env=env)
+        result = seam('compile', 'quantised_layer_norm', '--arch', 'sm_90a', '-o', folder, env=env)
         if result.returncode == ENVIRONMENT:
             self.skipTest(result.stderr.decode())
         self.assertEqual(result.returncode, GOOD, result.stderr)
@@ -365,7 +365,7 @@ class Environment(CliTest):
             for key in ['smem_bytes', 'spill_store_bytes', 'spill_load_bytes']:
                 self.assertGreaterEqual(kernel[key], 0)
         self.assertIn('registers', (folder / 'report.txt').read_text())
-        self.good('compile', 'layer_norm_backward', '--arch', 'sm_90a', '-o', folder, env=env)
+        self.good('compile', 'quantised_layer_norm', '--arch', 'sm_90a', '-o', folder, env=env)
         report = json.loads((folder / 'report.json').read_text())
         self.assertTrue(all(kernel['from_cache'] for group in report['groups'] for kernel in group['kernels']))
         for group in report['groups']:

@@ -125,7 +125,7 @@ class DeterminismTest(unittest.TestCase):
                 self.skipTest('there is no NVRTC')
             files.append({file.name: file.read_bytes() for file in sorted(folder.iterdir())
                           if file.suffix in ['.seam', '.kir', '.cu', '.cubin']})
-        self.assertGreater(sum(name.endswith('.cubin') for name in files[0]), 3)
+        self.assertGreater(sum(name.endswith('.cubin') for name in files[0]), 2)
         for other in files[1:]:
             self.assertEqual(other, files[0])
 

@@ -1,0 +1,253 @@
+// The statements of each kernel are copied: its symbols are made anew in the common environment,
+// its fragments and arrays follow those of the kernels before. Side by side, each becomes the body
+// of an `if` on the CTA's number:
+//
+//   if block < end_0:                  block_0 = block           kernel 0
+//   if end_0 <= block < end_1:         block_1 = block - end_0   kernel 1
+//
+// As phases, those after the first become loops, and nothing needs the CTA that it had:
+//
+//                                                                kernel 0
+//   barrier of the grid
+//   for turn:                          block_1 = block + turn * grid_0, while below grid_1
+//                                                                kernel 1
+#include "scheduler/kernel/join.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "ir/status.h"
+
+namespace seam::kernel {
+namespace {
+
+// Copies the statements of one kernel into another.
+class Copier {
+ public:
+  // Buffer i becomes buffers[i] of `to`.
+  Copier(const Kernel& from, std::vector<int> buffers, Kernel& to)
+      : from_(from),
+        importer_(to.env.get()),
+        to_(to),
+        first_fragment_(static_cast<int>(to.fragments.size())),
+        first_shared_(static_cast<int>(to.shared.size())),
+        buffers_(std::move(buffers)) {
+    importer_.Map(from.thread_x.node(), to.thread_x);
+    to.fragments.insert(to.fragments.end(), from.fragments.begin(), from.fragments.end());
+    to.shared.insert(to.shared.end(), from.shared.begin(), from.shared.end());
+  }
+
+  void Replace(SymInt symbol, SymInt value) { importer_.Map(symbol.node(), value); }
+  SymInt Import(SymInt e) { return importer_.Import(e); }
+
+  // A symbol of the same name and values. Loops one after the other may have the same symbol.
+  SymInt Bind(SymInt symbol) {
+    const SymNode* node = symbol.node();
+    if (const auto known = bound_.find(node); known != bound_.end()) return known->second;
+    const SymInt bound =
+        node->upper.is_symbolic()
+            ? to_.env->FreshSymbol(node->name, node->range.lo, importer_.Import(node->upper))
+            : to_.env->FreshSymbol(node->name, node->range.lo, node->range.hi);
+    importer_.Map(node, bound);
+    return bound_[node] = bound;
+  }
+
+  // The statements for the CTA that `number` is: `block` says it in a register, which is done
+  // first.
+  Block BodyFor(absl::string_view block, SymInt number) {
+    const SymInt symbol = to_.env->FreshSymbol("block", 0, Import(from_.grid_x) - 1);
+    const int fragment = static_cast<int>(to_.fragments.size());
+    to_.fragments.push_back({std::string(block), DType::I64, 1, false});
+    Block body;
+    body.push_back({IndexValue{fragment, 0, number}});
+    body.push_back({LetSymbol{symbol, Operand::Reg(fragment)}});
+    Replace(from_.block_x, symbol);
+    for (Stmt& stmt : Body()) body.push_back(std::move(stmt));
+    return body;
+  }
+  // Those of the CTAs that `block_x` has been mapped to.
+  Block Body() { return Copied(from_.body); }
+
+ private:
+  Operand Copied(Operand operand) {
+    if (operand.fragment >= 0) operand.fragment += first_fragment_;
+    operand.slot = importer_.Import(operand.slot);
+    return operand;
+  }
+  template <typename Access>
+  void Move(Access& access) {
+    access.fragment += first_fragment_;
+    access.array =
+        access.space == Space::Shared ? access.array + first_shared_ : buffers_[access.array];
+    access.slot = importer_.Import(access.slot);
+    access.index = importer_.Import(access.index);
+    access.predicate = importer_.Import(access.predicate);
+  }
+
+  Block Copied(const Block& block) {
+    Block copy;
+    for (const Stmt& stmt : block) {
+      copy.push_back(stmt);
+      std::visit([&](auto& node) { Edit(node); }, copy.back().node);
+    }
+    return copy;
+  }
+  void Edit(For& node) {
+    node.extent = importer_.Import(node.extent);
+    node.symbol = Bind(node.symbol);
+    node.body = Copied(node.body);
+  }
+  void Edit(If& node) {
+    node.condition = importer_.Import(node.condition);
+    node.body = Copied(node.body);
+    node.otherwise = Copied(node.otherwise);
+  }
+  void Edit(Load& node) { Move(node); }
+  void Edit(Store& node) { Move(node); }
+  void Edit(Map& node) {
+    node.fragment += first_fragment_;
+    node.slot = importer_.Import(node.slot);
+    for (Operand& operand : node.arguments) operand = Copied(operand);
+  }
+  void Edit(IndexValue& node) {
+    node.fragment += first_fragment_;
+    node.slot = importer_.Import(node.slot);
+    node.value = importer_.Import(node.value);
+  }
+  void Edit(LetSymbol& node) {
+    node.value = Copied(node.value);
+    node.symbol = Bind(node.symbol);
+  }
+  void Edit(Random& node) {
+    node.fragment += first_fragment_;
+    node.slot = importer_.Import(node.slot);
+    node.seed = Copied(node.seed);
+    node.offset = Copied(node.offset);
+    node.index = importer_.Import(node.index);
+  }
+  void Edit(ShuffleXor& node) {
+    node.fragment += first_fragment_;
+    node.slot = importer_.Import(node.slot);
+    node.source = Copied(node.source);
+  }
+  void Edit(CtaSync&) {}
+  void Edit(GridSync&) {}
+  void Edit(Comment&) {}
+
+  const Kernel& from_;
+  SymImporter importer_;
+  absl::flat_hash_map<const SymNode*, SymInt> bound_;
+  Kernel& to_;
+  const int first_fragment_, first_shared_;
+  const std::vector<int> buffers_;
+};
+
+// What all of them have: as many threads.
+absl::StatusOr<Kernel> Joined(std::string name, absl::Span<const Kernel> kernels) {
+  if (kernels.empty())
+    return absl::InvalidArgumentError(absl::StrCat("kernel ", name, ": no kernels to join"));
+  Kernel joined;
+  joined.name = std::move(name);
+  joined.env = std::make_shared<ShapeEnv>();
+  joined.threads = kernels.front().threads;
+  joined.index32 = true;
+  for (const Kernel& kernel : kernels) {
+    if (kernel.threads != joined.threads) {
+      return absl::InvalidArgumentError(absl::StrCat("kernel ", joined.name, ": one of ",
+                                                     joined.threads, " and one of ", kernel.threads,
+                                                     " threads cannot be joined"));
+    }
+    joined.index32 &= kernel.index32;
+  }
+  joined.thread_x = joined.env->FreshSymbol("thread", 0, joined.threads - 1);
+  joined.block_x = joined.env->FreshSymbol("block", 0, INT32_MAX);
+  return joined;
+}
+
+}  // namespace
+
+absl::StatusOr<Kernel> SideBySide(std::string name, absl::Span<const Kernel> kernels) {
+  SEAM_ASSIGN_OR_RETURN(Kernel joined, Joined(std::move(name), kernels));
+  joined.min_ctas_per_sm = kernels.front().min_ctas_per_sm;
+  SymInt end = 0;  // Of the CTAs so far.
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const Kernel& kernel = kernels[i];
+    if (kernel.grid_x.is_same(0))
+      return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.name, " has no CTAs"));
+    joined.min_ctas_per_sm = std::min(joined.min_ctas_per_sm, kernel.min_ctas_per_sm);
+    absl::StrAppend(&joined.summary, joined.summary.empty() ? "" : "\n", "island ", i, ": ",
+                    kernel.summary);
+    std::vector<int> buffers(kernel.buffers.size());
+    absl::c_iota(buffers, static_cast<int>(joined.buffers.size()));
+    Copier copier(kernel, std::move(buffers), joined);
+    for (SymInt parameter : kernel.parameters) joined.parameters.push_back(copier.Bind(parameter));
+    for (Buffer buffer : kernel.buffers) {
+      buffer.num_elements = copier.Import(buffer.num_elements);
+      joined.buffers.push_back(std::move(buffer));
+    }
+    const SymInt begin = end;
+    end = joined.env->FreshSymbol(absl::StrCat("end_", i), 0, INT32_MAX);
+    joined.parameters.push_back(end);
+    If island{SymAnd(SymGe(joined.block_x, begin), SymLt(joined.block_x, end)), {}, {}};
+    island.body = copier.BodyFor(absl::StrCat("cta_", i), joined.block_x - begin);
+    joined.body.push_back({std::move(island)});
+  }
+  joined.grid_x = end;
+  return joined;
+}
+
+absl::StatusOr<Kernel> InPhases(std::string name, absl::Span<const Kernel> kernels,
+                                absl::Span<const std::vector<int>> buffers) {
+  SEAM_ASSIGN_OR_RETURN(Kernel joined, Joined(std::move(name), kernels));
+  joined.summary = kernels.front().summary;
+  joined.min_ctas_per_sm = kernels.front().min_ctas_per_sm;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const Kernel& kernel = kernels[i];
+    if (kernel.parameters.size() != kernels.front().parameters.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("kernel ", joined.name, ": phases of ",
+                                                     kernels.front().parameters.size(), " and of ",
+                                                     kernel.parameters.size(), " parameters"));
+    }
+    Copier copier(kernel, buffers[i], joined);
+    for (size_t k = 0; k < kernel.parameters.size(); ++k) {
+      if (i == 0) joined.parameters.push_back(copier.Bind(kernel.parameters[k]));
+      copier.Replace(kernel.parameters[k], joined.parameters[k]);
+    }
+    for (size_t k = 0; k < kernel.buffers.size(); ++k) {
+      Buffer buffer = kernel.buffers[k];
+      const size_t number = static_cast<size_t>(buffers[i][k]);
+      if (number < joined.buffers.size()) {
+        joined.buffers[number].written |= buffer.written;
+        continue;
+      }
+      buffer.num_elements = copier.Import(buffer.num_elements);
+      joined.buffers.push_back(std::move(buffer));
+    }
+    const SymInt grid = copier.Import(kernel.grid_x);
+    if (i == 0) joined.grid_x = grid;
+    if (i > 0) joined.body.push_back({GridSync{}});
+    if (grid.is_same(joined.grid_x)) {
+      copier.Replace(kernel.block_x, joined.block_x);
+      for (Stmt& stmt : copier.Body()) joined.body.push_back(std::move(stmt));
+      continue;
+    }
+    const std::string cta = absl::StrCat("cta_", i);
+    if (ProvablyLe(grid, joined.grid_x)) {
+      joined.body.push_back(
+          {If{SymLt(joined.block_x, grid), copier.BodyFor(cta, joined.block_x), {}}});
+      continue;
+    }
+    const SymInt turn = joined.env->FreshSymbol("turn", 0, CeilDiv(grid, joined.grid_x) - 1);
+    For turns{turn, CeilDiv(grid - joined.block_x, joined.grid_x), false, {}};
+    turns.body = copier.BodyFor(cta, joined.block_x + turn * joined.grid_x);
+    // The next turn writes to the same shared arrays.
+    if (!kernel.shared.empty()) turns.body.push_back({CtaSync{}});
+    joined.body.push_back({std::move(turns)});
+  }
+  return joined;
+}
+
+}  // namespace seam::kernel
