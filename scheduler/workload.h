@@ -17,10 +17,6 @@ struct Workload {
 // Linear in the group's expressions. Inputs and outputs of one element are not counted.
 Workload WorkloadOf(const Fusion& group);
 
-// Instructions of one operation in f32. Source: size of the text that NVRTC 13.0 makes for sm_90,
-// out-of-line parts without.
-int InstructionsOf(OpKind op);
-
 // Words of a thread's registers that values may take before there are spills: 255 less addresses,
 // indices and what is under way.
 inline constexpr int kMostWords = 160;

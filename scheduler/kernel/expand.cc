@@ -18,14 +18,11 @@
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/block_writer.h"
+#include "scheduler/kernel/hold.h"
 #include "scheduler/kernel/reduction_state.h"
 
 namespace seam::kernel {
 namespace {
-
-// As many elements of a narrow type a thread holds unpacked: unpacking them in every pass costs
-// more than their registers.
-constexpr int kUnpacked = 16;
 
 enum class Level : uint8_t { kConstant, kRow, kUnit, kElement };
 
@@ -110,8 +107,14 @@ class Expander {
                                     : CeilDiv(rows_, at_.rows_per_cta) * options_.split;
     row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(at_.row, rows_);
     levels_.resize(tile_.values.size());
-    for (size_t s = 0; s < tile_.spaces.size(); ++s)
+    std::vector<bool> resident;
+    for (size_t s = 0; s < tile_.spaces.size(); ++s) {
       SEAM_RETURN_IF_ERROR(PrepareSpace(static_cast<int>(s)));
+      resident.push_back(spaces_[s].persistent);
+    }
+    holds_ = ChooseHolds(tile_, resident, static_cast<int>(registers_) * vector_);
+    const std::string kept = PrintHolds(tile_, holds_);
+    if (!kept.empty()) absl::StrAppend(&out_.summary, "\n", kept);
     return absl::OkStatus();
   }
 
@@ -190,7 +193,7 @@ class Expander {
     SymInt column;    // Over u, v and step.
     SymInt mask = 1;  // column is inside, over u, v and step.
     std::unique_ptr<SymImporter> importer;
-    std::map<TileId, int> resident;  // Loads held in fragments between passes.
+    std::map<TileId, int> resident;  // Loads and computed values held in fragments between passes.
     bool persistent = false;
   };
 
@@ -270,9 +273,13 @@ class Expander {
     for (const TileStore& s : tile_.stores) {
       if (s.pass == pass) need(s.value);
     }
+    const TileSpace& space = tile_.spaces[tile_.passes[pass].space];
+    SpaceState& state = spaces_[tile_.passes[pass].space];
     while (!stack.empty()) {
-      const TileValue& value = tile_.values[stack.back()];
+      const TileId needed_id = stack.back();
+      const TileValue& value = tile_.values[needed_id];
       stack.pop_back();
+      if (state.resident.contains(needed_id)) continue;
       for (TileId id : value.operands) need(id);
       for (int let : value.lets) need(tile_.lets[let].value);
     }
@@ -280,9 +287,9 @@ class Expander {
     for (size_t i = 0; i < needed.size(); ++i) {
       if (needed[i]) ids.push_back(static_cast<TileId>(i));
     }
-    const TileSpace& space = tile_.spaces[tile_.passes[pass].space];
-    SpaceState& state = spaces_[tile_.passes[pass].space];
-    for (TileId id : ids) levels_[id] = LevelOf(tile_.values[id], space, state);
+    for (TileId id : ids) {
+      if (!state.resident.contains(id)) levels_[id] = LevelOf(tile_.values[id], space, state);
+    }
     return ids;
   }
 
@@ -679,6 +686,7 @@ class Expander {
       const TileValue& value = tile_.values[id];
       const Level level = levels_[id];
       if (level <= Level::kRow) continue;
+      if (holds_.computed[id] && HoldAcrossPasses(id, space)) continue;
       const Access::Kind kind = LoadKind(value, importer);
       const bool stays = space.persistent && IsOfRow(value);
       const bool anywhere = vector_ > 1 && level == Level::kElement &&
@@ -715,23 +723,27 @@ class Expander {
                               : -1);
     }
     for (TileId id : unit) {
+      if (holds_.computed[id]) continue;
       const bool vector = IsVectorLoad(tile_.values[id], importer);
       const DType dtype = tile_.values[id].dtype;
       places_[id] = {w_.NewFragment("x", dtype, vector ? vector_ : 1, vector && IsNarrow(dtype)),
                      vector ? v_ : SymInt(0)};
     }
-    for (TileId id : element) places_[id] = {w_.NewFragment("x", tile_.values[id].dtype, 1), 0};
+    for (TileId id : element) {
+      if (!holds_.computed[id]) places_[id] = {w_.NewFragment("x", tile_.values[id].dtype), 0};
+    }
 
     auto vector = [&](SymInt mask) {
       for (TileId id : unit) {
         if (IsVectorLoad(tile_.values[id], importer)) {
           EmitVectorLoad(id, places_[id].fragment, 0, importer, mask);
         } else {
-          EmitPoint(id, places_[id].fragment, 0, importer, UnitMask(mask));
+          EmitPoint(id, places_[id].fragment, places_[id].slot, importer, UnitMask(mask));
         }
       }
       OverElements([&] {
-        for (TileId id : element) EmitPoint(id, places_[id].fragment, 0, importer, mask);
+        for (TileId id : element)
+          EmitPoint(id, places_[id].fragment, places_[id].slot, importer, mask);
         const std::optional<Operand> inside = InsideFlag(mask);
         for (Accumulator& a : accumulators) {
           const SymInt counts = importer.Import(tile_.reductions[a.id].predicate);
@@ -796,6 +808,18 @@ class Expander {
     SymInt touched = 1;
     for (const SymInt bound : mask.node()->children) touched = SymAnd(touched, at_an_end(bound));
     return touched;
+  }
+
+  // A computed value that is kept: where it is. Whether an earlier pass has put it there.
+  bool HoldAcrossPasses(TileId id, SpaceState& space) {
+    const bool element = levels_[id] == Level::kElement;
+    auto [it, first] = space.resident.try_emplace(id, -1);
+    if (first) {
+      it->second = w_.NewFragment("kept", tile_.values[id].dtype,
+                                  static_cast<int>(registers_) * (element ? vector_ : 1));
+    }
+    places_[id] = {it->second, element ? u_ * vector_ + v_ : u_};
+    return !first;
   }
 
   bool LetsBelowElement(const TileValue& value) const {
@@ -1081,6 +1105,7 @@ class Expander {
   std::vector<SpaceState> spaces_;
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
+  Holds holds_;
   std::vector<TileId> early_;  // Loads for later passes that the current one issues.
   SymInt turn_, turns_;        // Where CTAs take rows in turn.
   std::vector<Accumulator> across_rows_;

@@ -26,7 +26,10 @@ const char* PlaceName(Place place) {
   return "?";
 }
 
-std::string ValueText(const TileKernel& k, const TileValue& v) {
+}  // namespace
+
+std::string PrintValue(const TileKernel& k, TileId id) {
+  const TileValue& v = k.values[id];
   auto operands = [&] {
     return absl::StrJoin(v.operands, ", ",
                          [](std::string* out, TileId id) { absl::StrAppend(out, "%", id); });
@@ -53,8 +56,6 @@ std::string ValueText(const TileKernel& k, const TileValue& v) {
   }
   return "?";
 }
-
-}  // namespace
 
 int64_t Layout::Extent(Axis axis, Place place) const {
   int64_t extent = 1;
@@ -86,7 +87,8 @@ std::string PrintTile(const TileKernel& k) {
   }
   for (size_t i = 0; i < k.values.size(); ++i) {
     const TileValue& v = k.values[i];
-    absl::StrAppend(&text, "  %", i, ": ", std::string(DTypeName(v.dtype)), " = ", ValueText(k, v));
+    absl::StrAppend(&text, "  %", i, ": ", std::string(DTypeName(v.dtype)), " = ",
+                    PrintValue(k, static_cast<TileId>(i)));
     for (int let : v.lets) {
       absl::StrAppend(&text, " where ", k.lets[let].symbol.ToString(), " = %", k.lets[let].value);
     }

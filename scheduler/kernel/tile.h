@@ -142,6 +142,8 @@ struct TileKernel {
 int NumComponents(OpKind reduction);
 DType ComponentType(OpKind reduction, DType dtype, int component);
 
+// One value without its name: "add(%1, %2)".
+std::string PrintValue(const TileKernel& kernel, TileId id);
 // One statement a line.
 std::string PrintTile(const TileKernel& kernel);
 

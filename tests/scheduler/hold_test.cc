@@ -1,0 +1,119 @@
+// What persistent rows keep between passes: which values, and that kernels with them are right.
+#include "scheduler/kernel/hold.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "ir/text/parser.h"
+#include "scheduler/trace.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using kernel::ChooseHolds;
+using kernel::Holds;
+using kernel::PrintHolds;
+using testing::GroupResult;
+using testing::GroupRun;
+using testing::RunGroupText;
+
+struct Kept {
+  std::string text;
+  double words;
+};
+
+// With all rows in registers, `points` of them a thread.
+Kept KeptOf(const std::string& text, int points) {
+  const absl::StatusOr<Fusion> fusion = ParseFusion(text);
+  EXPECT_TRUE(fusion.ok()) << fusion.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*fusion);
+  EXPECT_TRUE(shape.ok()) << shape.status();
+  const absl::StatusOr<TracedKernel> traced = Trace(*fusion, *shape, {});
+  EXPECT_TRUE(traced.ok()) << traced.status();
+  const std::vector<bool> resident(traced->tile.spaces.size(), true);
+  const Holds holds = ChooseHolds(traced->tile, resident, points);
+  return {PrintHolds(traced->tile, holds), holds.words};
+}
+
+std::string Rows(const std::string& dtype, const std::string& body) {
+  return absl::StrCat("fusion rows {\n symbol M\n symbol N\n input x: ", dtype, "[M, N]\n", body,
+                      "}");
+}
+
+constexpr char kSoftmax[] = " y = softmax(x, axis=1)\n output y\n";
+constexpr char kLayerNorm[] =
+    " input w: f32[N]\n y, mean, rstd = layer_norm(x, w, axes=[1], eps=1e-5)\n output y\n";
+// Random numbers, a sum that is returned rounded, and statistics of the unrounded one.
+constexpr char kDropout[] = R"( input r: bf16[M, N]
+ input seed: i64[]
+ keep = random_uniform(seed, seed, sizes=[M, N], dtype=f32) >= 0.25
+ s = cast(r, dtype=f32) + where(keep, cast(x, dtype=f32) / 0.75, 0.0)
+ sum_out = cast(s, dtype=bf16)
+ output sum_out
+ mean, m2, count = welford(s, axes=[1])
+ y = cast((s - mean[:, None]) * rsqrt(m2[:, None] + 1e-5), dtype=bf16)
+ output y
+)";
+
+TEST(Hold, KeepsExponentialsRatherThanWhatTheyAreOf) {
+  const Kept kept = KeptOf(Rows("bf16", kSoftmax), 32);
+  EXPECT_THAT(kept.text, ::testing::MatchesRegex("kept between passes: %[0-9]+ = exp\\(.*\\)"));
+  EXPECT_EQ(kept.words, 1);
+}
+
+TEST(Hold, KeepsInputsWhereWhatFollowsIsCheap) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    for (int points : {8, 16, 32}) {
+      const Kept kept = KeptOf(Rows(dtype, kLayerNorm), points);
+      EXPECT_EQ(kept.text, "") << dtype << " " << points;
+      EXPECT_EQ(kept.words, std::string(dtype) == "bf16" && points == 32 ? 0.5 : 1);
+    }
+  }
+}
+
+TEST(Hold, KeepsASumInsteadOfItsPartsAndTheUnroundedOne) {
+  const Kept kept = KeptOf(Rows("bf16", kDropout), 32);
+  EXPECT_THAT(kept.text,
+              ::testing::MatchesRegex("kept between passes: %[0-9]+ = add\\([^,]*,[^,]*\\)"));
+  EXPECT_EQ(kept.words, 1);
+}
+
+TEST(Hold, KeepsFewestRegistersWhereAThreadHasManyPoints) {
+  const Kept kept = KeptOf(Rows("bf16", kSoftmax), 64);
+  EXPECT_EQ(kept.text, "");
+  EXPECT_EQ(kept.words, 0.5);
+}
+
+TEST(Hold, KernelsAreRight) {
+  const std::string bodies[] = {kSoftmax, kLayerNorm, kDropout};
+  for (const std::string& body : bodies) {
+    for (int64_t n : {1, 8, 63, 1000, 1024, 1031}) {
+      const std::string text = Rows("bf16", body);
+      const GroupResult result = RunGroupText(text, {.sizes = {{"M", 3}, {"N", n}}});
+      EXPECT_TRUE(result.status.ok()) << result.status << "\n" << n << text << result.kernel_text;
+      if (body != kLayerNorm && n > 1) {
+        EXPECT_TRUE(absl::StrContains(result.kernel_text, "kept between passes")) << n;
+      }
+    }
+  }
+}
+
+// Rows that neighbour each other in memory, and rows that CTAs take in turn.
+TEST(Hold, KernelsOfOtherArrangementsAreRight) {
+  const std::string outer =
+      "fusion columns {\n symbol M\n symbol N\n input x: f32[N, M]\n"
+      " y = softmax(x, axis=0)\n output y\n}";
+  const std::string crossed =
+      Rows("f32", " y = softmax(x, axis=1)\n s = sum(y, axes=[0])\n output y\n output s\n");
+  for (const std::string& text : {outer, crossed}) {
+    for (int64_t n : {1, 24, 40, 129}) {
+      const GroupResult result = RunGroupText(text, {.sizes = {{"M", 37}, {"N", n}}});
+      EXPECT_TRUE(result.status.ok()) << result.status << "\n" << n << text << result.kernel_text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace seam
