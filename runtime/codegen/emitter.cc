@@ -18,6 +18,7 @@
 #include "runtime/codegen/index_text.h"
 #include "runtime/codegen/memory_access.h"
 #include "runtime/codegen/prelude.h"
+#include "runtime/codegen/shared_divisions.h"
 
 namespace seam {
 namespace {
@@ -239,6 +240,33 @@ class Emitter {
   }
 
   void Emit(const kernel::For& node) {
+    const SharedDivisions shared(kernel_, node);
+    if (shared.divisors().empty()) return Loop(node);
+    // All turns by the quick way, then once more by the slow one if any of them needs it.
+    std::vector<std::string> saved, flags;
+    for (int fragment : shared.carried()) {
+      saved.push_back(names_.Unique("before"));
+      text_.Line(absl::StrCat("const ", CudaRegisterType(DTypeOf(fragment)), " ", saved.back(),
+                              " = ", Read(fragment, 0), ";"));
+    }
+    for (const Operand& divisor : shared.divisors())
+      flags.push_back(absl::StrCat("seam_divides(", Read(divisor), ")"));
+    exact_ = names_.Unique("exact");
+    text_.Line(absl::StrCat("bool ", exact_, " = ", absl::StrJoin(flags, " & "), ";"));
+    divisions_ = &shared;
+    Loop(node);
+    divisions_ = nullptr;
+    text_.Enter();
+    for (size_t i = 0; i < saved.size(); ++i) {
+      text_.Line(absl::StrCat(Register(fragments_[shared.carried()[i]], 0), " = ", saved[i], ";"));
+    }
+    Loop(node);
+    std::vector<std::string> again = text_.Exit();
+    text_.Line(absl::StrCat("if (__builtin_expect(!", exact_, ", 0)) {"));
+    text_.Lines(std::move(again));
+    text_.Line("}");
+  }
+  void Loop(const kernel::For& node) {
     const std::string extent = text_.Name(node.extent);
     const std::string name = VariableOf(node.symbol);
     if (node.unrolled) unrolled_.insert(node.symbol.node());
@@ -387,6 +415,11 @@ class Emitter {
   void Emit(const kernel::Map& node) {
     std::vector<std::string> arguments;
     for (const Operand& operand : node.arguments) arguments.push_back(Read(operand));
+    if (divisions_ != nullptr && divisions_->Contains(node)) {
+      Write(node.fragment, node.slot,
+            absl::StrCat("seam_quotient(", arguments[0], ", ", arguments[1], ", ", exact_, ")"));
+      return;
+    }
     // `where` chooses between its second and third operand.
     const DType in = TypeOf(node.arguments[node.op == OpKind::Where ? 1 : 0]);
     Write(node.fragment, node.slot,
@@ -442,6 +475,8 @@ class Emitter {
   absl::flat_hash_set<const SymNode*> unrolled_;                // Symbols of unrolled loops.
   std::string arrivals_, phase_;  // Arguments of a kernel of several phases.
   const Stmt* current_ = nullptr;
+  const SharedDivisions* divisions_ = nullptr;  // Of the loop that is being emitted the quick way,
+  std::string exact_;                           // whose flag this is.
 };
 
 }  // namespace

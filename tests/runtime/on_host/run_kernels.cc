@@ -105,4 +105,43 @@ TEST(SpellingOnHost, EveryOperationOnEveryDType) {
   }
 }
 
+// In its ranges a quotient by a shared divisor is that of the division, to the last bit, zeros'
+// signs included; what it says of ranges is exact.
+TEST(SharedDivisor, QuotientsAreTheDivisions) {
+  const auto flagged = [](float a) { return std::fabs(a) >= 0x1p-100f && std::fabs(a) < 0x1p100f; };
+  uint64_t state = 1;
+  const auto next = [&] {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<unsigned>(state >> 32);
+  };
+  // Significands at the ends of their range and anywhere.
+  const auto draw = [&](int low, int high) {
+    const unsigned end = next() % 8;
+    const unsigned significand = end == 0 ? next() % 4 : end == 1 ? 0x7fffff - next() % 4 : next();
+    const int exponent = low + static_cast<int>(next() % static_cast<unsigned>(high - low));
+    const float x = std::bit_cast<float>(0x3f800000 | (significand & 0x7fffff));
+    return std::ldexp(next() % 2 ? x : -x, exponent);
+  };
+  for (int i = 0; i < 300000; ++i) {
+    const float a = draw(-100, 100), b = draw(-26, 26);
+    bool exact = seam_divides(b);
+    const float quotient = seam_quotient(a, b, exact);
+    ASSERT_TRUE(exact) << a << " / " << b;
+    ASSERT_EQ(quotient, a / b) << a << " / " << b;
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float a : {0.0f, -0.0f, 1e-45f, 0x1p-100f, 0x1.fffffep-101f, -0x1.fffffep99f, 0x1p100f,
+                        -infinity, infinity, infinity - infinity}) {
+    for (const float b : {3.0f, -0x1.8p25f, 0x1p-26f}) {
+      bool exact = seam_divides(b);
+      const float quotient = seam_quotient(a, b, exact);
+      EXPECT_EQ(exact, flagged(a) || std::bit_cast<unsigned>(a) == 0) << a << " / " << b;
+      if (exact) EXPECT_EQ(std::bit_cast<unsigned>(quotient), std::bit_cast<unsigned>(a / b));
+    }
+  }
+  for (const float b : {0.0f, -0.0f, 1e-45f, 0x1.fffffep-27f, 0x1p26f, infinity, -infinity})
+    EXPECT_FALSE(seam_divides(b)) << b;
+  EXPECT_FALSE(seam_divides(infinity - infinity));
+}
+
 }  // namespace
