@@ -8,12 +8,14 @@
 #include "scheduler/kernel/expand.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
@@ -23,6 +25,10 @@
 
 namespace seam::kernel {
 namespace {
+
+// Words of a thread's registers for what a pass reads, where it leaves room for as many threads as
+// hide latency.
+constexpr double kMostWordsInHand = 56;
 
 enum class Level : uint8_t { kConstant, kRow, kUnit, kElement };
 
@@ -114,6 +120,7 @@ class Expander {
     }
     holds_ = ChooseHolds(tile_, resident, static_cast<int>(registers_) * vector_);
     const std::string kept = PrintHolds(tile_, holds_);
+    ChooseFills();
     if (!kept.empty()) absl::StrAppend(&out_.summary, "\n", kept);
     return absl::OkStatus();
   }
@@ -347,6 +354,7 @@ class Expander {
         load.array = value.buffer;
         load.index = importer.Import(value.index);
         load.predicate = SymAnd(importer.Import(value.predicate), mask);
+        load.fill = FillOf(id);
         w_.Emit(load);
         break;
       }
@@ -384,6 +392,7 @@ class Expander {
         load.array = value.buffer;
         load.index = importer.Import(value.index);
         load.predicate = predicate;
+        load.fill = FillOf(id);
         w_.Emit(load);
       });
     };
@@ -394,6 +403,7 @@ class Expander {
         load.array = value.buffer;
         load.index = access.base + part;
         load.predicate = condition;
+        load.fill = FillOf(id);
         load.aligned = access.kind == Access::kVector;
         w_.Emit(load);
       }
@@ -501,12 +511,32 @@ class Expander {
            (vector_ == 1 || LoadKind(value, importer) != Access::kScattered);
   }
 
+  // What the last pass over a row's columns reads is loaded where it is used if it would not fit
+  // beside what is kept.
+  void CollectLate(int pass, const std::vector<TileId>& ids) {
+    late_.clear();
+    const int space = tile_.passes[pass].space;
+    for (size_t later = pass + 1; later < tile_.passes.size(); ++later) {
+      if (tile_.passes[later].space == space) return;
+    }
+    if (!spaces_[space].persistent) return;
+    double words = holds_.words;
+    for (TileId id : ids) {
+      if (spaces_[space].resident.contains(id)) continue;
+      if (!IsSameForRows(id, *spaces_[space].importer)) continue;
+      words += DTypeBytes(tile_.values[id].dtype) / 4.0;
+      late_.push_back(id);
+    }
+    if (words * static_cast<double>(registers_) * vector_ <= kMostWordsInHand) late_.clear();
+  }
+
   absl::Status ExpandPass(int pass) {
     const int space_index = tile_.passes[pass].space;
     SpaceState& space = spaces_[space_index];
     early_.clear();
     if (options_.early && space.persistent && space.resident.empty()) CollectEarly(pass);
     const std::vector<TileId> ids = Collect(pass);
+    CollectLate(pass, ids);
     ComputeRowValues(ids, space_index);
 
     std::vector<Accumulator> accumulators;
@@ -692,7 +722,8 @@ class Expander {
       const bool anywhere = vector_ > 1 && level == Level::kElement &&
                             !space.resident.contains(id) &&
                             (kind == Access::kScattered || (kind == Access::kUnaligned && !stays));
-      if (value.kind == TileKind::Load && value.lets.empty() && !anywhere) {
+      const bool late = absl::c_linear_search(late_, id);
+      if (value.kind == TileKind::Load && value.lets.empty() && !anywhere && !late) {
         LoadForStep(id, space, importer, mask);
       } else if (level == Level::kUnit ||
                  (value.kind == TileKind::Load && LetsBelowElement(value) &&
@@ -733,6 +764,10 @@ class Expander {
       if (!holds_.computed[id]) places_[id] = {w_.NewFragment("x", tile_.values[id].dtype), 0};
     }
 
+    std::vector<bool> neutral;
+    for (const Accumulator& a : accumulators)
+      neutral.push_back(!DependsOn(mask, v_) && IsNeutralOutside(a));
+
     auto vector = [&](SymInt mask) {
       for (TileId id : unit) {
         if (IsVectorLoad(tile_.values[id], importer)) {
@@ -744,8 +779,14 @@ class Expander {
       OverElements([&] {
         for (TileId id : element)
           EmitPoint(id, places_[id].fragment, places_[id].slot, importer, mask);
-        const std::optional<Operand> inside = InsideFlag(mask);
-        for (Accumulator& a : accumulators) {
+        std::optional<Operand> inside;
+        if (!absl::c_all_of(neutral, [](bool n) { return n; })) inside = InsideFlag(mask);
+        for (size_t i = 0; i < accumulators.size(); ++i) {
+          Accumulator& a = accumulators[i];
+          if (neutral[i]) {
+            Accumulate(a, std::nullopt, importer);
+            continue;
+          }
           const SymInt counts = importer.Import(tile_.reductions[a.id].predicate);
           Accumulate(a, counts.is_same(1) ? inside : InsideFlag(SymAnd(mask, counts)), importer);
         }
@@ -778,6 +819,93 @@ class Expander {
       if (a.chunk >= 0) MergeChunk(a, space);
       if (IsStreamed(a)) MoveAcrossRows<Store>(a);
     }
+  }
+
+  // Loads fill in where the mask does not hold, zero or what suits an extremum, and some reductions
+  // of what is computed from them need no mask therefore.
+  bool IsNeutralOutside(const Accumulator& a) {
+    const TileReduction& r = tile_.reductions[a.id];
+    if (r.merge || a.chunk >= 0 || !r.predicate.is_same(1)) return false;
+    if (r.op == OpKind::Sum) return IsZeroOutside(r.operands[0]);
+    const auto fill = fills_.find(LoadUnderCasts(r.operands[0]));
+    return fill != fills_.end() && fill->second.f == NeutralState(r.op, r.dtype)[0].constant.f;
+  }
+
+  // The load that the value is, in another float type perhaps; -1 if it is something else.
+  TileId LoadUnderCasts(TileId id) const {
+    for (;; id = tile_.values[id].operands[0]) {
+      const TileValue& value = tile_.values[id];
+      // Of 8 bits some have no infinity.
+      if (!IsFloat(value.dtype) || DTypeBytes(value.dtype) < 2) return -1;
+      if (value.kind == TileKind::Load) return id;
+      if (value.kind != TileKind::Map || value.op != OpKind::Cast) return -1;
+    }
+  }
+
+  void ChooseFills() {
+    for (const TileReduction& r : tile_.reductions) {
+      if ((r.op != OpKind::Max && r.op != OpKind::Min) || r.merge) continue;
+      const TileId load = LoadUnderCasts(r.operands[0]);
+      if (load < 0 || !IsOfRow(tile_.values[load]) || !tile_.values[load].lets.empty() ||
+          !tile_.values[load].predicate.is_same(1)) {
+        continue;
+      }
+      fills_.emplace(load, NeutralState(r.op, r.dtype)[0].constant);
+    }
+  }
+  Scalar FillOf(TileId load) const {
+    const auto fill = fills_.find(load);
+    return fill == fills_.end() ? Scalar{} : fill->second;
+  }
+
+  // A float by which zero is multiplied or divided without becoming NaN.
+  bool IsPlainConstant(TileId id) const {
+    const TileValue& value = tile_.values[id];
+    return value.kind == TileKind::Constant && IsFloat(value.dtype) &&
+           std::isfinite(value.constant.f) && value.constant.f != 0;
+  }
+
+  bool IsZeroOutside(TileId id) {
+    auto [it, first] = zero_outside_.try_emplace(id, false);
+    if (!first) return it->second;
+    const TileValue& value = tile_.values[id];
+    const auto all = [&](size_t begin) {
+      return std::all_of(value.operands.begin() + begin, value.operands.end(),
+                         [&](TileId operand) { return IsZeroOutside(operand); });
+    };
+    bool zero = false;
+    if (value.kind == TileKind::Constant) {
+      zero = IsFloat(value.dtype) ? value.constant.f == 0 : value.constant.i == 0;
+    } else if (value.kind == TileKind::Load) {
+      // What is loaded once for all turns is masked by columns alone.
+      zero = !fills_.contains(id) && value.lets.empty() && levels_[id] >= Level::kUnit &&
+             (options_.grid == 0 || IsOfRow(value));
+    } else if (value.kind == TileKind::Map) {
+      switch (value.op) {
+        case OpKind::Where:
+          zero = all(1);
+          break;
+        case OpKind::Div:
+          zero = IsZeroOutside(value.operands[0]) && IsPlainConstant(value.operands[1]);
+          break;
+        case OpKind::Mul:
+          zero = all(0) ||
+                 (IsZeroOutside(value.operands[0]) && IsPlainConstant(value.operands[1])) ||
+                 (IsPlainConstant(value.operands[0]) && IsZeroOutside(value.operands[1]));
+          break;
+        case OpKind::Cast:
+        case OpKind::Copy:
+        case OpKind::Neg:
+        case OpKind::Abs:
+        case OpKind::Add:
+        case OpKind::Sub:
+          zero = all(0);
+          break;
+        default:
+          break;
+      }
+    }
+    return zero_outside_[id] = zero;
   }
 
   template <typename Body>
@@ -1106,7 +1234,10 @@ class Expander {
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
   Holds holds_;
+  std::map<TileId, Scalar> fills_;  // Of loads, where it is not zero.
+  std::map<TileId, bool> zero_outside_;
   std::vector<TileId> early_;  // Loads for later passes that the current one issues.
+  std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
   SymInt turn_, turns_;        // Where CTAs take rows in turn.
   std::vector<Accumulator> across_rows_;
   int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.

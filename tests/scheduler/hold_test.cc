@@ -100,6 +100,35 @@ TEST(Hold, KernelsAreRight) {
   }
 }
 
+int Masks(const std::string& body, int64_t n) {
+  const GroupResult result = RunGroupText(Rows("bf16", body), {.sizes = {{"M", 3}, {"N", n}}});
+  EXPECT_TRUE(result.status.ok()) << result.status << "\n" << body << result.kernel_text;
+  int masks = 0;
+  for (size_t at = 0; (at = result.kernel_text.find("where(", at)) != std::string::npos; ++at)
+    ++masks;
+  return masks;
+}
+
+// What loads fill in beyond a row's end counts for nothing: zero in sums of it, minus infinity in
+// maxima. What is computed of it with other values is masked.
+TEST(Fill, TakesTheMasksOfReductions) {
+  EXPECT_EQ(
+      Masks(" s = sum(cast(x, dtype=f32) * 3.0 * cast(x, dtype=f32), axes=[1])\n output s\n", 1000),
+      0);
+  EXPECT_EQ(Masks(" s = sum(cast(x, dtype=f32) + 1.0, axes=[1])\n output s\n", 1000), 1);
+  EXPECT_EQ(Masks(" s = sum(cast(x, dtype=f32) / 3.0, axes=[1])\n output s\n", 1000), 0);
+  EXPECT_EQ(Masks(" s = amax(x, axes=[1])\n output s\n", 1000), 0);
+  EXPECT_EQ(Masks(" s = amin(cast(x, dtype=f32), axes=[1])\n output s\n", 24), 0);
+  EXPECT_EQ(Masks(" s = amax(abs(x), axes=[1])\n output s\n", 1000), 1);
+  // One load cannot fill in both.
+  EXPECT_EQ(Masks(" s = amax(x, axes=[1])\n t = sum(cast(x, dtype=f32), axes=[1])\n"
+                  " output s\n output t\n",
+                  1000),
+            1);
+  EXPECT_EQ(Masks(kSoftmax, 1000), 1);
+  EXPECT_EQ(Masks(kLayerNorm, 1000), 1);
+}
+
 // Rows that neighbour each other in memory, and rows that CTAs take in turn.
 TEST(Hold, KernelsOfOtherArrangementsAreRight) {
   const std::string outer =
