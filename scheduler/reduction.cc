@@ -16,8 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/kernel/hold.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/trace.h"
 #include "scheduler/workload.h"
 
 namespace seam::reduction {
@@ -43,22 +45,52 @@ constexpr Share kNarrow[] = {
     {4, 8, 1024}, {2, 1, 128}, {8, 1, 1024}, {2, 1, 512}};  // 16-bit data and narrower.
 constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, {8, 1, 1024}};
 
+// Instructions of a point that have so much under way that its threads want more registers: those
+// of a random number are enough.
+constexpr int kBusyInstructions = 96;
+
 // Registers that a thread has beside what it holds, as long as enough threads fit an SM.
 constexpr int kFreeWords = 56;
 
-// Registers of a thread for the elements of the large inputs that it holds.
-double HeldWords(const SizedGroup& sized, int registers, const Schedule& s) {
-  return sized.input_words * registers * s.vector;
-}
+// Rows at the tile level, for what a thread keeps of them between passes.
+class KeptRows {
+ public:
+  static absl::StatusOr<KeptRows> Of(const SizedGroup& sized, const Schedule& s) {
+    TraceOptions options;
+    options.facts = s.facts;
+    options.alignment_bytes = s.alignment_bytes;
+    SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(*sized.group, sized.shape, options));
+    return KeptRows(sized, std::move(traced));
+  }
+
+  // Registers of a thread for that many vectors of a row: for the elements of large inputs, or for
+  // what it keeps instead of them.
+  double Words(int registers, const Schedule& s) const {
+    const int points = registers * s.vector;
+    const kernel::Holds holds = kernel::ChooseHolds(traced_.tile, resident_, points);
+    const bool computed = absl::c_linear_search(holds.computed, true);
+    return points * (computed ? std::max(holds.words, input_words_) : input_words_);
+  }
+
+ private:
+  KeptRows(const SizedGroup& sized, TracedKernel traced)
+      : input_words_(sized.input_words), traced_(std::move(traced)) {
+    resident_.resize(traced_.tile.spaces.size());
+    for (int space : traced_.held_spaces) resident_[space] = true;
+  }
+
+  double input_words_;
+  TracedKernel traced_;
+  std::vector<bool> resident_;
+};
 
 // Shares a row of `vectors` vectors among lanes and warps: a power of two below a warp, whole warps
 // above. A share that would idle more than a quarter of the row's threads is taken only if there is
 // none better. False if no CTA holds the row.
-bool ShareRow(const SizedGroup& sized, int64_t vectors, absl::Span<const Share> shares,
-              Schedule& s) {
+bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> shares, Schedule& s) {
   for (bool wasteful : {false, true}) {
     for (const Share& share : shares) {
-      if (HeldWords(sized, share.registers, s) > kMostWords) continue;
+      if (rows.Words(share.registers, s) > kMostWords) continue;
       int64_t threads = CeilDivide(vectors, share.registers);
       threads = threads < 32 ? PowerOfTwoAtLeast(threads, 32) : CeilDivide(threads, 32) * 32;
       if (threads < share.least || threads > share.most) continue;
@@ -72,15 +104,15 @@ bool ShareRow(const SizedGroup& sized, int64_t vectors, absl::Span<const Share> 
   return false;
 }
 
-void ChooseInner(const SizedGroup& sized, Schedule& s) {
+void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors =
       std::max<int64_t>(1, CeilDivide(sized.columns + (s.shift ? s.vector - 1 : 0), s.vector));
-  s.persistent = sized.widest_bytes < 4 ? ShareRow(sized, vectors, kNarrow, s)
-                                        : ShareRow(sized, vectors, kWide, s);
+  s.persistent = sized.widest_bytes < 4 ? ShareRow(rows, vectors, kNarrow, s)
+                                        : ShareRow(rows, vectors, kWide, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;
     s.warps_per_row = 16;
-    s.registers = HeldWords(sized, 2, s) <= kMostWords / 2 ? 2 : 1;
+    s.registers = rows.Words(2, s) <= kMostWords / 2 ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
   const int threads = s.lanes_per_row * s.warps_per_row;
@@ -88,13 +120,13 @@ void ChooseInner(const SizedGroup& sized, Schedule& s) {
   // Half of an SM's threads hide the latency of memory; more registers than that leaves room for do
   // not pay. Shifted rows are bound by arithmetic and want more threads where registers allow, and
   // large CTAs another one to go on while they wait at a barrier.
-  const int held_words = s.registers * s.vector * sized.widest_bytes * sized.large_inputs / 4;
+  const double held = rows.Words(s.registers, s);
   const int least = s.threads() <= 768 ? 2 : 1;
-  s.min_ctas_per_sm =
-      std::max(least, s.shift && held_words <= 16 ? 1536 / s.threads()
-                                                  : (1024 + s.threads() / 2) / s.threads());
+  const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;
+  const int hiding = busy ? 768 : 1024;
+  s.min_ctas_per_sm = std::max(
+      least, s.shift && held <= 16 ? 1536 / s.threads() : (hiding + s.threads() / 2) / s.threads());
   // No more threads than have the registers for what they hold.
-  const double held = HeldWords(sized, s.registers, s);
   if (held > kFreeWords) {
     const int fit = static_cast<int>(65536 / (s.threads() * (held + kFreeWords)));
     s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
@@ -121,7 +153,7 @@ int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them.
-void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
+void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const Fusion& group = *sized.group;
   // Lanes to what is contiguous all the same, vectors only to columns.
   const bool rows_are_neighbours = s.outer;
@@ -147,13 +179,13 @@ void ChooseCrossed(const SizedGroup& sized, Schedule& s) {
     s.row_warps = std::max(1, 4 / s.warps_per_row);
     s.persistent = s.columns_per_step() >= sized.columns;
   } else if (states == 0) {
-    ChooseInner(sized, s);
+    ChooseInner(sized, rows, s);
   } else {
     const int64_t vectors = std::max<int64_t>(1, CeilDivide(sized.columns, s.vector));
     const int elements = states <= 2 ? 16 : 8;
     const int some = std::max(1, elements / s.vector);
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
-    s.persistent = ShareRow(sized, vectors, shares, s);
+    s.persistent = ShareRow(rows, vectors, shares, s);
     const int threads = s.lanes_per_row * s.warps_per_row;
     s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
     const int held = s.registers * s.vector;
@@ -315,8 +347,9 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
   if (sized.shape.crosses_all_rows()) {
-    ChooseCrossed(sized, s);
+    ChooseCrossed(sized, rows, s);
     ChooseFinish(sized, s);
     s.chan_welford = !s.persistent;
     return s;
@@ -328,7 +361,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (s.outer) {
     ChooseOuter(sized, s);
   } else {
-    ChooseInner(sized, s);
+    ChooseInner(sized, rows, s);
   }
   // Too few rows for the machine: CTAs share them.
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
