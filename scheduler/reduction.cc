@@ -49,6 +49,9 @@ constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, 
 // of a random number are enough.
 constexpr int kBusyInstructions = 96;
 
+// Registers of a thread that unpacks narrow data, beside these.
+constexpr int kUnpackedWords = 36;
+
 // Registers that a thread has beside what it holds, as long as enough threads fit an SM.
 constexpr int kFreeWords = 56;
 
@@ -126,6 +129,12 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int hiding = busy ? 768 : 1024;
   s.min_ctas_per_sm = std::max(
       least, s.shift && held <= 16 ? 1536 / s.threads() : (hiding + s.threads() / 2) / s.threads());
+  // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
+  if (sized.widest_bytes < 4 && !s.shift) {
+    const double words = sized.input_words * s.registers * s.vector + kUnpackedWords;
+    const int fit = static_cast<int>(65536 / (s.threads() * words));
+    s.min_ctas_per_sm = std::clamp(fit, std::min(least, s.min_ctas_per_sm), s.min_ctas_per_sm);
+  }
   // No more threads than have the registers for what they hold.
   if (held > kFreeWords) {
     const int fit = static_cast<int>(65536 / (s.threads() * (held + kFreeWords)));

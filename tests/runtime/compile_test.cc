@@ -182,6 +182,31 @@ TEST_F(MachineCodeTest, WideKernelsDoNotSpill) {
   }
 }
 
+// Rows that keep what they compute, make random numbers, or unpack two inputs.
+TEST_F(MachineCodeTest, RowsKeptInRegistersDoNotSpill) {
+  const std::string dropout =
+      " input r: bf16[M, N]\n input w: f32[N]\n input b: f32[N]\n input seed: i64[]\n"
+      " keep = random_uniform(seed, seed, sizes=[M, N], dtype=f32) >= 0.1\n"
+      " s = cast(r, dtype=f32) + where(keep, cast(x, dtype=f32) / 0.9, 0.0)\n"
+      " n, mean, rstd = layer_norm(s, w, b, axes=[1], eps=1e-5)\n"
+      " y = cast(n, dtype=bf16)\n sum_out = cast(s, dtype=bf16)\n output y\n output sum_out\n";
+  const std::string backward =
+      " input g: bf16[M, N]\n y = softmax_backward(g, x, axis=1)\n output y\n";
+  const std::pair<std::string, int> cases[] = {
+      {dropout, 4096}, {" y = softmax(x, axis=1)\n output y\n", 4099}, {backward, 12288}};
+  for (const auto& [body, columns] : cases) {
+    auto executable =
+        Compile(Parse(" symbol M\n symbol N\n input x: bf16[M, N]\n" + body), MachineCode());
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const auto reports = executable->CompileFor({{"M", 65536}, {"N", columns}});
+    ASSERT_TRUE(reports.ok()) << reports.status();
+    ASSERT_EQ(reports->size(), 1u);
+    for (const KernelReport& kernel : reports->front().kernels) {
+      EXPECT_EQ(kernel.spill_store_bytes, 0) << reports->front().schedule << "\n" << body;
+    }
+  }
+}
+
 TEST_F(MachineCodeTest, IsMadeWithoutAGpuAndCannotRun) {
   auto executable = Compile(Parse(kSoftmax), MachineCode());
   ASSERT_TRUE(executable.ok()) << executable.status();
