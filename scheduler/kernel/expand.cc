@@ -263,8 +263,8 @@ class Expander {
     return space.column.is_symbolic() && DependsOn(e, space.column);
   }
 
-  // Values that the pass needs, in order, and their levels in it.
-  std::vector<TileId> Collect(int pass) {
+  // Whether the pass needs a value, seen from what is in registers or `kept` by then.
+  std::vector<bool> NeededBy(int pass, const std::vector<bool>& kept) const {
     std::vector<bool> needed(tile_.values.size());
     std::vector<TileId> stack;
     auto need = [&](TileId id) {
@@ -280,20 +280,27 @@ class Expander {
     for (const TileStore& s : tile_.stores) {
       if (s.pass == pass) need(s.value);
     }
-    const TileSpace& space = tile_.spaces[tile_.passes[pass].space];
-    SpaceState& state = spaces_[tile_.passes[pass].space];
+    const SpaceState& state = spaces_[tile_.passes[pass].space];
     while (!stack.empty()) {
-      const TileId needed_id = stack.back();
-      const TileValue& value = tile_.values[needed_id];
+      const TileId id = stack.back();
+      const TileValue& value = tile_.values[id];
       stack.pop_back();
-      if (state.resident.contains(needed_id)) continue;
-      for (TileId id : value.operands) need(id);
+      if (kept[id] || state.resident.contains(id)) continue;
+      for (TileId operand : value.operands) need(operand);
       for (int let : value.lets) need(tile_.lets[let].value);
     }
+    return needed;
+  }
+
+  // Values that the pass needs, in order, and their levels in it.
+  std::vector<TileId> Collect(int pass) {
+    const std::vector<bool> needed = NeededBy(pass, std::vector<bool>(tile_.values.size()));
     std::vector<TileId> ids;
     for (size_t i = 0; i < needed.size(); ++i) {
       if (needed[i]) ids.push_back(static_cast<TileId>(i));
     }
+    const TileSpace& space = tile_.spaces[tile_.passes[pass].space];
+    SpaceState& state = spaces_[tile_.passes[pass].space];
     for (TileId id : ids) {
       if (!state.resident.contains(id)) levels_[id] = LevelOf(tile_.values[id], space, state);
     }
@@ -511,14 +518,11 @@ class Expander {
            (vector_ == 1 || LoadKind(value, importer) != Access::kScattered);
   }
 
-  // What the last pass over a row's columns reads is loaded where it is used if it would not fit
+  // What all rows read alike, and no later pass, is loaded where it is used if it would not fit
   // beside what is kept.
   void CollectLate(int pass, const std::vector<TileId>& ids) {
     late_.clear();
     const int space = tile_.passes[pass].space;
-    for (size_t later = pass + 1; later < tile_.passes.size(); ++later) {
-      if (tile_.passes[later].space == space) return;
-    }
     if (!spaces_[space].persistent) return;
     double words = holds_.words;
     for (TileId id : ids) {
@@ -528,6 +532,14 @@ class Expander {
       late_.push_back(id);
     }
     if (words * static_cast<double>(registers_) * vector_ <= kMostWordsInHand) late_.clear();
+    if (late_.empty()) return;
+    std::vector<bool> kept(tile_.values.size());
+    for (TileId id : ids) kept[id] = holds_.computed[id];
+    for (int later = pass + 1; later < static_cast<int>(tile_.passes.size()); ++later) {
+      if (tile_.passes[later].space != space) continue;
+      const std::vector<bool> needed = NeededBy(later, kept);
+      std::erase_if(late_, [&](TileId id) { return needed[id]; });
+    }
   }
 
   absl::Status ExpandPass(int pass) {
