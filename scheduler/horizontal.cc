@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/kernel/join.h"
@@ -29,10 +30,20 @@ absl::StatusOr<std::vector<ExtractedGroup>> ExtractIslands(const Fusion& group) 
   std::vector<ExprId> exprs;
   for (uint32_t e = 0; e < group.num_exprs(); ++e) exprs.push_back(ExprId(e));
   std::vector<ExtractedGroup> islands;
+  absl::flat_hash_set<ValId> written;
   for (const std::vector<ExprId>& island : IslandsOf(group, FactsOf(group), exprs)) {
+    // What several compute for themselves one of them writes.
+    std::vector<ValId> outputs;
+    for (ExprId e : island) {
+      for (int r = 0; r < group.num_results(e); ++r) {
+        const ValId v = group.result(e, r);
+        if (group.is_output(v) && written.insert(v).second) outputs.push_back(v);
+      }
+    }
     SEAM_ASSIGN_OR_RETURN(
         ExtractedGroup part,
-        ExtractPart(group, absl::StrCat(std::string(group.name()), "_", islands.size()), island));
+        ExtractPart(group, absl::StrCat(std::string(group.name()), "_", islands.size()), island,
+                    outputs));
     islands.push_back(std::move(part));
   }
   return islands;

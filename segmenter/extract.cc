@@ -265,18 +265,13 @@ absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, G
 }
 
 absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::string& name,
-                                           const std::vector<ExprId>& exprs) {
-  absl::flat_hash_set<ValId> computed, read;
-  for (ExprId e : exprs) {
-    for (int r = 0; r < fusion.num_results(e); ++r) computed.insert(fusion.result(e, r));
-    read.insert(fusion.operands(e).begin(), fusion.operands(e).end());
-  }
-  std::vector<ValId> inputs, outputs;
+                                           const std::vector<ExprId>& exprs,
+                                           const std::vector<ValId>& outputs) {
+  absl::flat_hash_set<ValId> read;
+  for (ExprId e : exprs) read.insert(fusion.operands(e).begin(), fusion.operands(e).end());
+  std::vector<ValId> inputs;
   for (ValId v : fusion.inputs()) {
     if (read.contains(v)) inputs.push_back(v);
-  }
-  for (ValId v : fusion.outputs()) {
-    if (computed.contains(v)) outputs.push_back(v);
   }
   return Extractor(fusion, nullptr, name).Extract(inputs, outputs, exprs);
 }

@@ -30,10 +30,12 @@ absl::StatusOr<ExtractedGroup> ExtractGroup(const SegmentedFusion& segmented, Gr
 absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, GroupId group,
                                              ValId output);
 
-// The expressions (ascending) of a Fusion as one of their own, with the symbols, inputs and outputs
-// of the Fusion that they have to do with. They read no other expression's results.
+// The expressions (ascending) of a Fusion as one of their own that returns `outputs`, with the
+// symbols and inputs of the Fusion that they have to do with. They read no other expression's
+// results.
 absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::string& name,
-                                           const std::vector<ExprId>& exprs);
+                                           const std::vector<ExprId>& exprs,
+                                           const std::vector<ValId>& outputs);
 // Whether some value is rounded by crossing, so that the groups do not compute what the Fusion says
 // but what RoundedFusion does.
 bool RoundsEdges(const SegmentedFusion& segmented);

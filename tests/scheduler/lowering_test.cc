@@ -81,6 +81,23 @@ TEST(Horizontal, OneLaunchKeepsTheIslandsVectors) {
   EXPECT_EQ(result.schedule.islands[0].threads(), result.schedule.islands[2].threads());
 }
 
+// A number that two islands compute for themselves is one's to write.
+TEST(Horizontal, OneIslandWritesWhatTwoCompute) {
+  ExpectRight(R"(fusion shared {
+  symbol M in [2, 64]
+  input rate: f32[]
+  input a: f32[M]
+  input b: f32[33]
+  step = rate * -0.5
+  x = a + step
+  y = exp(b) * step
+  output step
+  output x
+  output y
+})",
+              {.sizes = {{"M", 16}}});
+}
+
 // More pointers than one launch takes.
 TEST(Horizontal, ManyIslandsTakeSeveralLaunches) {
   std::string text = "fusion many {\n";
