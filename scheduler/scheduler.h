@@ -53,6 +53,7 @@ class RealGuard : public SchedulabilityGuard {
                        const GroupSummary& summary) const override;
   double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                         const GroupSummary& summary) const override;
+  double BytesOfArithmetic(const Fusion& fusion, ExprId e) const override;
   Decision CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,
                               absl::Span<const GroupSummary> islands) const override;
 

@@ -82,6 +82,12 @@ class SchedulabilityGuard {
     (void)fusion, (void)axes, (void)sizes, (void)summary;
     return 1;
   }
+  // What it costs to compute one element of an expression's result, beside what is moved meanwhile,
+  // as bytes of traffic.
+  virtual double BytesOfArithmetic(const Fusion& fusion, ExprId e) const {
+    (void)fusion, (void)e;
+    return 0;
+  }
   // Whether one launch can hold groups that it accepts, with these summaries, as islands side by
   // side; see islands.h. Nothing flows between them and they read nothing in common. Linear in
   // their number.

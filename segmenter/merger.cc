@@ -319,6 +319,15 @@ std::vector<GroupId> Merger::Replace(GroupId g, absl::Span<const GroupPart> part
   return ids;
 }
 
+void Merger::RemakeAll(absl::Span<const Remake> remakes) {
+  for (const Remake& remake : remakes) {
+    s_.Replace(remake.group, {remake.part});
+    s_.set_scheduler(remake.group, remake.scheduler);
+    NoteChange(remake.group);
+  }
+  Verify();
+}
+
 void Merger::NoteChange(GroupId g) {
   last_change_.resize(s_.group_limit());
   last_change_[g.index()] = ++changes_;

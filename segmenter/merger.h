@@ -50,6 +50,15 @@ class Merger {
   // Makes `g` anew as these parts (SegmentedFusion::Replace), whose schedulers nobody has been
   // asked for yet.
   std::vector<GroupId> Replace(GroupId g, absl::Span<const GroupPart> parts);
+  // Makes groups anew, one after the other, each as one part with a scheduler that has accepted it.
+  // What a group leaves out another one takes in behind it. Refusals hold: what is refused without
+  // copies is refused with them.
+  struct Remake {
+    GroupId group;
+    GroupPart part;
+    SchedulerKind scheduler;
+  };
+  void RemakeAll(absl::Span<const Remake> remakes);
   // Merges groups that the guard is known to accept together and that no path leaves and returns
   // to.
   GroupId MergeKnown(absl::Span<const GroupId> members, SchedulerKind scheduler);

@@ -44,6 +44,9 @@ bool MergeVertically(Merger& merger);  // A producer and a consumer of one value
 bool MergeSiblings(Merger& merger);    // Two readers of one value.
 bool MergeClosures(
     Merger& merger);  // Two that a path through others joins, with all that is on such paths.
+// Gives groups copies of what leads to values that they read, where that moves fewer bytes. After
+// all that merges or moves borders: a unit may then be in several groups.
+bool RecomputeInReaders(Merger& merger);
 // Groups that share nothing, side by side in one launch. The last to run: what it joins would have
 // to be taken apart for any other merge.
 bool MergeHorizontally(Merger& merger);

@@ -20,6 +20,8 @@ constexpr SegmentPass kPasses[] = {
     {"closures", "Merges two groups and everything on the paths between them"},
     {"split", "Cuts a group where its halves go better with what is around them"},
     {"borders", "Moves expressions from group to group, several moves ahead"},
+    {"recompute",
+     "Computes a value again in the groups that read it, where that moves fewer bytes"},
     {"horizontal", "Puts pointwise groups that share nothing side by side in one launch"},
     {"narrow", "Values cross between groups as f16, bf16 or f8 where that is exact or permitted"},
 };
@@ -87,6 +89,7 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
     SEAM_RETURN_IF_ERROR(merger.status());
   }
 
+  if (enabled("recompute")) RecomputeInReaders(merger);
   if (enabled("horizontal")) MergeHorizontally(merger);
   SEAM_RETURN_IF_ERROR(merger.status());
 

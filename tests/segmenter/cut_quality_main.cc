@@ -69,7 +69,8 @@ int Run(const Options& options) {
     SegmentOptions segment;
     segment.disabled_passes = options.without;
     // The prices know no islands, and every value in its own type.
-    for (const char* pass : {"horizontal", "narrow"}) segment.disabled_passes.push_back(pass);
+    for (const char* pass : {"recompute", "horizontal", "narrow"})
+      segment.disabled_passes.push_back(pass);
     const absl::StatusOr<SegmentedFusion> cut = Segment(*fusion, *guard, segment);
     if (!cut.ok()) {
       std::printf("seed %u: %s\n", seed, cut.status().ToString().c_str());

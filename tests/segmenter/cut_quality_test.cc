@@ -47,7 +47,7 @@ Quality QualityOf(const Graphs& graphs, const SchedulabilityGuard& guard,
     CutModel& model = (*whole)->model();
     if (model.num_units() < graphs.least || model.num_units() > graphs.most) continue;
     SegmentOptions options;  // The prices know no islands, and every value in its own type.
-    options.disabled_passes = {"horizontal", "narrow"};
+    options.disabled_passes = {"recompute", "horizontal", "narrow"};
     const absl::StatusOr<SegmentedFusion> segmented = Segment(*f, guard, options);
     if (!segmented.ok()) {
       ADD_FAILURE() << "seed " << seed << ": " << segmented.status();

@@ -87,7 +87,7 @@ constexpr char kThreeGroups[] = R"(fusion f {
 class LoadTest : public testing::Test {
  protected:
   LoadTest() : fusion_(*ParseFusion(kThreeGroups)) {
-    json_ = Json::parse(DumpOf(fusion_, RuleGuard(), {{"M", 8}}));
+    json_ = Json::parse(DumpOf(fusion_, CostlyArithmeticGuard(), {{"M", 8}}));
   }
   std::string Error(const std::string& text) const {
     const absl::StatusOr<LoadedSegmentation> loaded = LoadSegmentation(fusion_, text);

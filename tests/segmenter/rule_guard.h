@@ -33,6 +33,12 @@ class RuleGuard : public SchedulabilityGuard {
   }
 };
 
+// To compute anything twice costs more than to write and read it.
+class CostlyArithmeticGuard : public RuleGuard {
+ public:
+  double BytesOfArithmetic(const Fusion&, ExprId) const override { return 1000; }
+};
+
 // And what is connected by nothing may be islands.
 class IslandGuard : public RuleGuard {
  public:

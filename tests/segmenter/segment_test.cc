@@ -30,10 +30,11 @@ std::string Names(const Fusion& f, const std::vector<ValId>& vals) {
 }
 
 // "inputs -> outputs" of every group that launches, in order.
-std::vector<std::string> Kernels(const Fusion& f, const SegmentOptions& options = {}) {
+std::vector<std::string> Kernels(const Fusion& f, const SegmentOptions& options = {},
+                                 const SchedulabilityGuard& guard = RuleGuard()) {
   SegmentOptions checked = options;
   checked.verify_each_merge = true;
-  absl::StatusOr<SegmentedFusion> s = Segment(f, RuleGuard(), checked);
+  absl::StatusOr<SegmentedFusion> s = Segment(f, guard, checked);
   if (!s.ok()) {
     ADD_FAILURE() << s.status();
     return {};
@@ -183,9 +184,9 @@ TEST(SegmentTest, SplitGivesAValueToTheOtherSide) {
     output p
     output q)");
   SegmentOptions options;
-  options.disabled_passes = {"split", "borders"};
+  options.disabled_passes = {"split", "borders", "recompute"};
   EXPECT_EQ(Kernels(f, options), (Strings{"x -> y", "x y -> p q"}));
-  options.disabled_passes = {"borders"};
+  options.disabled_passes = {"borders", "recompute"};
   EXPECT_EQ(Kernels(f, options), (Strings{"x -> r", "x r -> p q"}));
 }
 
@@ -422,6 +423,41 @@ TEST(SegmentTest, LayoutsFollowTheInputs) {
   EXPECT_EQ(s->buffer(s->buffer_of(y)).order, (AxisVector{0, 2, 1}));
 }
 
+// Rows and columns both need y, and cannot be one kernel.
+constexpr char kTwoNorms[] = R"(
+    input x: f32[512, 512]
+    y = exp(x)
+    a = y / sum(y, axes=[1])[:, None]
+    b = y / sum(y, axes=[0])[None, :]
+    output a
+    output b)";
+
+TEST(SegmentTest, RecomputedValuesAreNotWritten) {
+  EXPECT_EQ(Kernels(kTwoNorms), (Strings{"x -> b", "x -> a"}));
+  SegmentOptions options;
+  options.disabled_passes = {"recompute"};
+  EXPECT_EQ(Kernels(Parse(kTwoNorms), options), (Strings{"x -> y b", "y -> a"}));
+  EXPECT_EQ(Kernels(Parse(kTwoNorms), {}, CostlyArithmeticGuard()),
+            (Strings{"x -> y b", "y -> a"}));
+}
+
+// As much would be read as is read now.
+TEST(SegmentTest, WhatIsReturnedIsReadAgain) {
+  EXPECT_EQ(Kernels(absl::StrCat(kTwoNorms, "\n output y")), (Strings{"x -> y a", "y -> b"}));
+}
+
+// The value is returned, but what it is computed from is smaller to read.
+TEST(SegmentTest, RecomputedFromWhatIsSmaller) {
+  EXPECT_EQ(Kernels(R"(
+    input x: f16[512, 512]
+    y = exp(cast(x, dtype=f32))
+    s = sum(y, axes=[0, 1])
+    z = y * s
+    output y
+    output z)"),
+            (Strings{"x -> y s", "x s -> z"}));
+}
+
 TEST(SegmentTest, DisabledPassesAndBadOptions) {
   const Fusion f = Parse("input x: f32[8]\n a = exp(x)\n b = sin(a) + 1.0\n output b");
   SegmentOptions none;
@@ -431,7 +467,7 @@ TEST(SegmentTest, DisabledPassesAndBadOptions) {
   unknown.disabled_passes = {"diagonal"};
   EXPECT_EQ(Segment(f, RuleGuard(), unknown).status().message(),
             "there is no pass `diagonal`; the passes are privatize, vertical, siblings, "
-            "closures, split, borders, horizontal, narrow");
+            "closures, split, borders, recompute, horizontal, narrow");
   SegmentOptions sizes;
   sizes.sizes = {{"M", 3}};
   EXPECT_EQ(Segment(f, RuleGuard(), sizes).status().message(),
