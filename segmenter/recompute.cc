@@ -56,7 +56,7 @@ class Recomputation {
         f_(s_.fusion()),
         sizes_(merger.sizes()),
         guard_(merger.guard()),
-        work_(int64_t{8} * f_.num_exprs() + 65536) {
+        work_(f_.num_exprs() / 8 + 16384) {
     for (const OrderConstraint& c : s_.order_constraints()) ordered_.insert(c.before);
   }
 
@@ -278,6 +278,8 @@ class Recomputation {
         remakes.push_back(std::move(remake));
       }
     }
+    for (const Merger::Remake& r : remakes)
+      work_ -= static_cast<int64_t>(r.part.own.size() + r.part.copies.size());
     merger_.RemakeAll(remakes);
     merger_.RecordCut(std::move(trial), changed);
     return true;
