@@ -3,12 +3,13 @@
 //
 //   norm_bench [--elements 268435456] [--ops layer_norm,rms_norm,softmax] [--dtypes bf16,f32]
 //   [--columns 256,1024,...]
-//              [--tune] [--apart] [--json FILE]
+//              [--tune] [--stages] [--apart] [--json FILE]
 //
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
 // device-to-device memcpy of 1 GB. --tune also times other schedules and prints the best beside the
-// heuristic's; with --apart, partial states are finished by launches of their own.
+// heuristic's, --stages those that bring rows ahead; with --apart, partial states are finished by
+// launches of their own.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,11 +18,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "ir/composites.h"
 #include "ir/fusion_builder.h"
 #include "ir/reference/envelope.h"
@@ -43,6 +46,7 @@ struct Options {
   std::vector<int64_t> columns = {256,  1000, 1024,  4096,  4099, 5120,
                                   5632, 8192, 12288, 16384, 32768};
   bool tune = false;
+  bool stages = false;
   bool apart = false;  // What finishes partial states in launches of its own.
   std::string json;
 };
@@ -108,10 +112,32 @@ class Bench {
   const std::string& name() const { return device_->properties().name; }
   const DeviceInfo& info() const { return info_; }
 
-  absl::StatusOr<Prepared> Prepare(const Fusion& group, const Schedule& schedule) {
+  // One a schedule; all are compiled side by side.
+  std::vector<absl::StatusOr<Prepared>> Prepare(const Fusion& group,
+                                                const std::vector<Schedule>& schedules) {
+    std::vector<absl::StatusOr<Prepared>> prepared;
+    std::vector<cuda::CompileRequest> requests;
+    std::vector<size_t> ends;
+    for (const Schedule& schedule : schedules) {
+      prepared.push_back(Lower(group, schedule, requests));
+      ends.push_back(requests.size());
+    }
+    std::vector<absl::StatusOr<cuda::CompiledKernel>> compiled =
+        cuda::CompileAll(requests, nullptr, static_cast<int>(std::thread::hardware_concurrency()));
+    size_t begin = 0;
+    for (size_t i = 0; i < prepared.size(); begin = ends[i++]) {
+      if (!prepared[i].ok()) continue;
+      const absl::Status loaded =
+          Load(absl::MakeSpan(compiled).subspan(begin, ends[i] - begin), *prepared[i]);
+      if (!loaded.ok()) prepared[i] = loaded;
+    }
+    return prepared;
+  }
+
+  absl::StatusOr<Prepared> Lower(const Fusion& group, const Schedule& schedule,
+                                 std::vector<cuda::CompileRequest>& requests) {
     Prepared p;
     SEAM_ASSIGN_OR_RETURN(p.plan, FindScheduler(schedule.kind)->lower(group, schedule));
-    std::vector<cuda::CompileRequest> requests;
     for (const KernelLaunch& launch : p.plan.launches) {
       SEAM_ASSIGN_OR_RETURN(std::string source, EmitCuda(launch.kernel));
       requests.push_back({launch.kernel.name,
@@ -120,12 +146,17 @@ class Bench {
                           {},
                           launch.kernel.name});
     }
-    for (absl::StatusOr<cuda::CompiledKernel>& compiled : cuda::CompileAll(requests, nullptr, 1)) {
+    return p;
+  }
+
+  absl::Status Load(absl::Span<absl::StatusOr<cuda::CompiledKernel>> kernels, Prepared& p) {
+    for (absl::StatusOr<cuda::CompiledKernel>& compiled : kernels) {
       SEAM_RETURN_IF_ERROR(compiled.status());
       SEAM_ASSIGN_OR_RETURN(cuda::Module module,
                             cuda::Module::Load(device_, compiled->cubin, compiled->arch));
       SEAM_ASSIGN_OR_RETURN(cuda::Kernel kernel, module.GetKernel(compiled->entry));
       const kernel::Kernel& planned = p.plan.launches[p.kernels.size()].kernel;
+      SEAM_RETURN_IF_ERROR(kernel.SetMaxDynamicSmemBytes(planned.SharedBytes()));
       SEAM_ASSIGN_OR_RETURN(const int ctas, kernel.MaxBlocksPerMultiprocessor(
                                                 planned.threads, planned.SharedBytes()));
       p.resident_ctas.push_back(int64_t{ctas} * device_->properties().multiprocessors);
@@ -134,7 +165,7 @@ class Bench {
       p.registers = std::max(p.registers, compiled->registers);
       p.spills += compiled->spill_store_bytes;
     }
-    return p;
+    return absl::OkStatus();
   }
 
   absl::Status Launch(const Fusion& group, const Prepared& p,
@@ -213,9 +244,9 @@ class Bench {
     return 2.0 * static_cast<double>(bytes) / (ms * 1e-3);
   }
 
-  // A few rows against the reference.
-  absl::Status Check(const Fusion& group, const Prepared& p, int64_t columns) {
-    const std::map<std::string, int64_t> sizes = {{"M", 37}, {"N", columns}};
+  // Against the reference.
+  absl::Status Check(const Fusion& group, const Prepared& p, int64_t columns, int64_t rows) {
+    const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
     std::vector<HostTensor> inputs, outputs;
     std::vector<void*> in, out;
     for (ValId v : group.inputs()) {
@@ -370,6 +401,40 @@ std::vector<Schedule> Alternatives(const Schedule& chosen, int64_t columns) {
   return list;
 }
 
+// The same with rows brought ahead or not, by CTAs of several numbers of threads.
+std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const DeviceInfo& info) {
+  std::vector<Schedule> list;
+  if (chosen.shift || chosen.outer) return list;
+  const int64_t vectors = (columns + chosen.vector - 1) / chosen.vector;
+  for (int registers : {1, 2, 4, 8, 16}) {
+    const int64_t threads = (vectors + registers - 1) / registers;
+    const int warps = static_cast<int>((threads + 31) / 32);
+    if (registers * chosen.vector > 64 || warps > 32 || warps * 8 < 9 * threads / 32 - 8) continue;
+    if (threads < 16) continue;
+    Schedule s = chosen;
+    s.persistent = true;
+    s.chan_welford = false;
+    s.registers = registers;
+    s.lanes_per_row = 32;
+    s.warps_per_row = warps;
+    s.row_warps = std::max(1, 4 / warps);
+    for (int room : {64, 80, 128, 168, 255}) {
+      s.min_ctas_per_sm = 65536 / (room * s.threads());
+      if (s.min_ctas_per_sm < 1 || s.min_ctas_per_sm * s.threads() < 256) continue;
+      s.grid = info.sms * s.min_ctas_per_sm;
+      for (int stages : {0, 2, 3}) {
+        for (bool reread : {false, true}) {
+          if (reread && stages == 0) continue;
+          s.stages = stages;
+          s.reread = reread;
+          list.push_back(s);
+        }
+      }
+    }
+  }
+  return list;
+}
+
 absl::Status Run(const Options& options) {
   SEAM_ASSIGN_OR_RETURN(Bench bench, Bench::Create());
   SEAM_ASSIGN_OR_RETURN(const double copy_rate, bench.MemcpyBytesPerSecond());
@@ -396,17 +461,27 @@ absl::Status Run(const Options& options) {
         if (options.tune) {
           for (const Schedule& s : Alternatives(chosen, n)) candidates.push_back(s);
         }
+        if (options.stages) {
+          for (const Schedule& s : OtherStages(chosen, n, bench.info())) candidates.push_back(s);
+        }
         struct Timed {
           double fraction;
           std::string line, json;
         };
         std::vector<Timed> timed;
-        for (const Schedule& schedule : candidates) {
-          absl::StatusOr<Prepared> p = bench.Prepare(group, schedule);
+        std::vector<absl::StatusOr<Prepared>> prepared = bench.Prepare(group, candidates);
+        for (size_t c = 0; c < candidates.size(); ++c) {
+          const Schedule& schedule = candidates[c];
+          absl::StatusOr<Prepared> p = std::move(prepared[c]);
+          if (!p.ok() && !timed.empty()) continue;  // Too much shared memory.
           if (!p.ok()) return p.status();
           if (p->spills > 0 && timed.size() > 0) continue;
           double bytes = 0;
-          if (absl::Status s = bench.Check(group, *p, n); !s.ok()) {
+          // A few rows; of the schedule that is chosen, as many as give CTAs several in turn.
+          const int64_t turns = 4 * schedule.grid * schedule.rows_per_cta();
+          const int64_t checked =
+              timed.empty() ? std::clamp<int64_t>(turns + 3, 37, 37 + (1 << 20) / n) : 37;
+          if (absl::Status s = bench.Check(group, *p, n, checked); !s.ok()) {
             return absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [",
                                                        schedule.ToString(), "]: ", s.message()));
           }
@@ -427,10 +502,10 @@ absl::Status Run(const Options& options) {
         }
         std::printf("%s\n", timed[0].line.c_str());
         absl::StrAppend(&rows, rows.empty() ? "  " : ",\n  ", timed[0].json);
-        if (options.tune) {
+        if (options.tune || options.stages) {
           std::stable_sort(timed.begin(), timed.end(),
                            [](const Timed& a, const Timed& b) { return a.fraction > b.fraction; });
-          for (size_t i = 0; i < std::min<size_t>(3, timed.size()); ++i)
+          for (size_t i = 0; i < std::min<size_t>(6, timed.size()); ++i)
             std::printf("    best %zu: %s\n", i + 1, timed[i].line.c_str());
         }
         std::fflush(stdout);
@@ -457,6 +532,10 @@ int main(int argc, char** argv) {
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
     if (key == "--tune") {
       options.tune = true;
+      continue;
+    }
+    if (key == "--stages") {
+      options.stages = true;
       continue;
     }
     if (key == "--apart") {

@@ -101,7 +101,8 @@ struct Stage {
 Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int places) {
   Schedule s = schedule;
   s.grid = 0;
-  s.persistent = s.early = s.shift = false;
+  s.stages = 0;
+  s.persistent = s.early = s.shift = s.reread = false;
   s.vector = 1;
   s.outer = shape.outer;
   s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
@@ -180,6 +181,8 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.columns_per_step = schedule.columns_per_step();
   expand.split = traced.splits_columns ? schedule.split : 1;
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
+  expand.stages = expand.grid > 0 ? schedule.stages : 0;
+  expand.reread = expand.stages > 0 && schedule.reread;
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;

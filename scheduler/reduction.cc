@@ -17,6 +17,7 @@
 #include "ir/status.h"
 #include "scheduler/choose.h"
 #include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/trace.h"
@@ -70,9 +71,21 @@ class KeptRows {
   // what it keeps instead of them.
   double Words(int registers, const Schedule& s) const {
     const int points = registers * s.vector;
-    const kernel::Holds holds = kernel::ChooseHolds(traced_.tile, resident_, points);
+    const kernel::Holds holds =
+        kernel::ChooseHolds(traced_.tile, resident_, kernel::HoldLimits(points));
     const bool computed = absl::c_linear_search(holds.computed, true);
     return points * (computed ? std::max(holds.words, input_words_) : input_words_);
+  }
+
+  // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
+  int64_t StageBytes(const Schedule& s) const {
+    int64_t bytes = 0;
+    const auto copies = kernel::FindRowCopies(traced_.tile, s.rows_per_cta());
+    for (size_t id = 0; id < copies.size(); ++id) {
+      if (!copies[id] || !resident_[copies[id]->space]) continue;
+      bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(traced_.tile.values[id].dtype);
+    }
+    return bytes;
   }
 
  private:
@@ -160,6 +173,22 @@ int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
          std::clamp(s.min_ctas_per_sm, 1, std::max(1, device.max_threads_per_sm / s.threads()));
 }
 
+// Shared memory of a CTA that is no stage: states on their way between warps, barriers, and what
+// the driver takes.
+constexpr int64_t kOtherSharedBytes = 4096;
+
+// Brings rows ahead where the device can and a CTA takes several in turn: as many as have room, up
+// to `most`.
+void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int most, Schedule& s) {
+  const DeviceInfo& device = sized.context.device;
+  const int64_t stage = rows.StageBytes(s);
+  if (device.max_cluster == 1 || stage == 0 || sized.rows <= s.grid * s.rows_per_cta()) return;
+  const int64_t room =
+      device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes;
+  const int stages = static_cast<int>(std::min<int64_t>(most, room / stage));
+  if (stages >= 2) s.stages = stages;
+}
+
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them.
 void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
@@ -214,6 +243,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
   const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   s.grid = static_cast<int>(std::min<int64_t>({sets, most, 65535}));
+  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, 3, s);
 }
 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have

@@ -15,6 +15,10 @@ std::string Schedule::ToString() const {
                       persistent ? "row kept in registers" : "row read again in every pass");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) absl::StrAppend(&text, ", rows taken in turn by ", grid, " CTAs");
+      if (stages > 0) {
+        absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
+                        reread ? ", read again from there" : "");
+      }
       if (finish_lanes > 1) absl::StrAppend(&text, ", ", finish_lanes, " lanes merge states");
       if (one_launch) absl::StrAppend(&text, ", finished in the same launch");
       if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
@@ -61,6 +65,10 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "grid is not within 0 to 65535";
   } else if (s.grid > 0 && (s.split > 1 || s.shift || s.outer)) {
     broken = "rows taken in turn are neither shared nor shifted nor outer";
+  } else if (!within(s.stages, 0, 16) || s.stages == 1) {
+    broken = "stages is neither 0 nor within 2 to 16";
+  } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread) {
+    broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!power_of_two(s.alignment_bytes)) {

@@ -37,9 +37,12 @@ struct Schedule {
   int registers = 1;        // Vectors that a thread holds at once along the columns.
   bool persistent = false;  // A row stays in registers between passes; else it is read again.
   int split = 1;            // CTAs that share a row and leave partial states.
-  int grid = 0;  // CTAs that take rows in turn, each leaving the partial states of what reduces
-                 // over rows; 0: a CTA for each set of rows.
-  int finish_lanes = 1;     // Lanes that share a result where the states of rows are merged.
+  int grid = 0;    // CTAs that take rows in turn, each leaving the partial states of what reduces
+                   // over rows; 0: a CTA for each set of rows.
+  int stages = 0;  // Rows that bulk copies bring into shared memory ahead of the threads of such a
+                   // CTA, the one in hand included; 0: threads load them.
+  bool reread = false;   // With stages: between passes rows stay in shared memory, not registers.
+  int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
   bool shift =
@@ -76,6 +79,9 @@ struct Schedule {
 //    neighbours along the columns shift (shift: not outer);
 //  - grid is 0 to 65535, and CTAs that take rows in turn neither share nor shift them nor have
 //    vectors across them (grid: split 1, no shift, not outer);
+//  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
+//  turn
+//    (stages: persistent, grid; reread: stages);
 //  - finish_lanes is a power of two up to 32;
 //  - a fact's multiple is at least 1.
 // That a persistent row fits, that facts hold, and that indices stay within 32 bits are guards of

@@ -113,6 +113,13 @@ class Emitter {
       text_.Line(absl::StrCat(type, "* const ", shared_[i], " = (", type, "*)(", memory, " + ",
                               kernel_.SharedOffset(static_cast<int>(i)) / 16, ");"));
     }
+    if (kernel_.copy_barriers == 0) return;
+    barriers_ = names_.Unique("copied");
+    text_.Line(absl::StrCat("unsigned long long* const ", barriers_, " = (unsigned long long*)(",
+                            memory, " + ",
+                            kernel_.SharedOffset(static_cast<int>(shared_.size())) / 16, ");"));
+    text_.Line(absl::StrCat("seam_open_copies(", barriers_, ", ", kernel_.copy_barriers, ", ",
+                            kernel_.copies_per_batch, ");"));
   }
 
   void Declare(int f) {
@@ -461,6 +468,24 @@ class Emitter {
                        node.mask, ")", boolean ? " != 0" : ""));
   }
   void Emit(const kernel::CtaSync&) { text_.Line("__syncthreads();"); }
+  void Emit(const kernel::KeepPacked& node) {
+    const FragmentText& t = fragments_[node.fragment];
+    if (t.elements_per_word == 0) return;
+    for (int r = 0; r < t.registers; ++r) {
+      text_.Line(absl::StrCat("asm(\"\" : \"+r\"(", Register(t, r * t.elements_per_word), "));"));
+    }
+  }
+  void Emit(const kernel::BulkCopy& node) {
+    text_.Line(absl::StrCat("seam_bulk_copy(", shared_[node.array], " + ", text_.Name(node.to),
+                            ", ", buffers_[node.buffer], " + ", text_.Name(node.from), ", ",
+                            text_.Name(node.count), " * ",
+                            DTypeBytes(kernel_.buffers[node.buffer].dtype), ", ", barriers_, " + ",
+                            text_.Name(node.barrier), ");"));
+  }
+  void Emit(const kernel::AwaitCopies& node) {
+    text_.Line(absl::StrCat("seam_await_copies(", barriers_, " + ", text_.Name(node.barrier), ", ",
+                            text_.Name(Mod(node.round, 2)), ");"));
+  }
   void Emit(const kernel::GridSync&) {}  // Phases.
   void Emit(const kernel::Comment& node) { text_.Line(absl::StrCat("// ", OneLine(node.text))); }
 
@@ -470,6 +495,7 @@ class Emitter {
   IndexText text_;
   AccessFunctions access_;
   std::vector<std::string> buffers_, shared_;
+  std::string barriers_;  // Of bulk copies.
   std::vector<FragmentText> fragments_;
   absl::flat_hash_map<const SymNode*, std::string> variables_;  // Of loops and LetSymbols.
   absl::flat_hash_set<const SymNode*> unrolled_;                // Symbols of unrolled loops.

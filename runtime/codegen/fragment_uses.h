@@ -52,6 +52,9 @@ class FragmentUses {
   void Visit(const kernel::Random& node);
   void Visit(const kernel::ShuffleXor& node);
   void Visit(const kernel::CtaSync&) {}
+  void Visit(const kernel::KeepPacked& node) { Touch(node.fragment, true); }
+  void Visit(const kernel::BulkCopy&) {}
+  void Visit(const kernel::AwaitCopies&) {}
   void Visit(const kernel::GridSync&) {}
   void Visit(const kernel::Comment&) {}
 

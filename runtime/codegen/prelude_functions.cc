@@ -444,6 +444,49 @@ __device__ __forceinline__ void seam_grid_barrier(unsigned* arrivals) {
   __syncthreads();
 }
 )"},
+    // Copies that a machine without them makes by the thread that starts them; waiting is a
+    // barrier.
+    {"seam_open_copies", R"(
+__device__ __forceinline__ void seam_open_copies(unsigned long long* barriers, int count, int copies) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < count; ++i) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barriers + i)),
+                   "r"(copies) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+#endif
+}
+)"},
+    {"seam_bulk_copy", R"(
+__device__ __forceinline__ void seam_bulk_copy(void* to, const void* from, unsigned bytes, unsigned long long* barrier) {
+#if __CUDA_ARCH__ >= 900
+  const unsigned arrived = (unsigned)__cvta_generic_to_shared(barrier);
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(arrived), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(arrived)
+               : "memory");
+#else
+  for (unsigned i = 0; i < bytes / 16; ++i) ((uint4*)to)[i] = ((const uint4*)from)[i];
+#endif
+}
+)"},
+    {"seam_await_copies", R"(
+__device__ __forceinline__ void seam_await_copies(unsigned long long* barrier, int parity) {
+#if __CUDA_ARCH__ >= 900
+  unsigned done;
+  do {
+    asm volatile("{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done) : "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
+  } while (!done);
+#else
+  __syncthreads();
+#endif
+}
+)"},
     {"seam_normal_f64", R"(
 __device__ __forceinline__ double seam_normal_f64(long long seed, long long offset, long long index) {
   const unsigned long long i = (unsigned long long)index;

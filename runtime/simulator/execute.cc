@@ -1,4 +1,6 @@
 // What every statement does to the active threads of a CTA, and what can be wrong with it.
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "ir/op_semantics.h"
 #include "ir/philox.h"
@@ -214,6 +216,95 @@ void Simulation::ForEachRun(const Lanes& lanes, const int64_t* index, Visit visi
   }
 }
 
+absl::Status Simulation::CheckArrived(const CompiledStmt& s, const Memory& memory, int64_t element,
+                                      int thread) {
+  if (!memory.shared || copies_.Arrived(memory.array, element, thread)) return absl::OkStatus();
+  return Fault(s, thread,
+               absl::StrCat("element ", element, " of shared array ", memory.name,
+                            " is brought by a copy for which this thread has not waited"));
+}
+
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::BulkCopy& node,
+                                 const Lanes& lanes) {
+  constexpr int64_t kUnit = 16;  // Bytes.
+  if (lanes.size() != 1) {
+    return Fault(s, lanes[0], absl::StrCat("a copy that ", lanes.size(), " threads start"));
+  }
+  const int t = lanes[0];
+  const Memory &to = shared_[node.array], &from = buffers_[node.buffer];
+  const auto value = [&](const Expr& e) -> absl::StatusOr<int64_t> {
+    SEAM_RETURN_IF_ERROR(CheckExpr(s, e, lanes));
+    return e.id < 0 ? e.constant : Values(e)[t];
+  };
+  SEAM_ASSIGN_OR_RETURN(const int64_t first, value(s.slot));
+  SEAM_ASSIGN_OR_RETURN(const int64_t source, value(s.index));
+  SEAM_ASSIGN_OR_RETURN(const int64_t count, value(s.predicate));
+  SEAM_ASSIGN_OR_RETURN(const int64_t barrier, value(s.barrier));
+  const int64_t bytes = DTypeBytes(to.dtype);
+  if (first * bytes % kUnit != 0 || source * bytes % kUnit != 0 || count * bytes % kUnit != 0) {
+    return Fault(s, t,
+                 absl::StrCat("elements ", source, " to ", source + count, " go to element ", first,
+                              ": no multiples of ", kUnit, " bytes"));
+  }
+  const auto inside = [&](int64_t begin, const Memory& memory) {
+    return count > 0 && begin >= 0 && begin <= memory.num_elements - count;
+  };
+  if (!inside(source, from) || !inside(first, to)) {
+    return Fault(s, t,
+                 absl::StrCat(count, " elements from ", source, " of ", from.num_elements, " to ",
+                              first, " of ", to.num_elements));
+  }
+  if (!copies_.CanStart(barrier)) {
+    return Fault(s, t, "a copy starts before all threads have waited for the last ones there");
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    SEAM_RETURN_IF_ERROR(CheckArrived(s, to, first + i, t));
+    if (!to.tracker->CanWrite(first + i, Now(t))) {
+      return Fault(s, t,
+                   absl::StrCat("race on element ", first + i, " of shared array ", to.name,
+                                ": copied here, ", to.tracker->Describe(first + i, Now(t)),
+                                " without a barrier between"));
+    }
+    to.tracker->Write(first + i, Now(t));
+    if (from.initialized != nullptr && from.initialized[source + i] == 0) {
+      return Fault(s, t,
+                   absl::StrCat("copies element ", source + i, " of buffer ", from.name,
+                                ", which nothing has written"));
+    }
+    if (!from.tracks_reads) continue;
+    if (!from.tracker->CanRead(source + i, Now(t))) {
+      return Fault(
+          s, t,
+          absl::StrCat("race on element ", source + i, " of buffer ", from.name, ": copied here, ",
+                       from.tracker->Describe(source + i, Now(t)), " without a barrier between"));
+    }
+    from.tracker->Read(source + i, Now(t));
+  }
+  copies_.Start(barrier, node.array, first, count);
+  std::memcpy(to.data + first * bytes, from.data + source * bytes, count * bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitCopies&,
+                                 const Lanes& lanes) {
+  if (static_cast<int>(lanes.size()) != threads_) {
+    return Fault(
+        s, lanes[0],
+        absl::StrCat("a wait that only ", lanes.size(), " of ", threads_, " threads reach"));
+  }
+  SEAM_RETURN_IF_ERROR(CheckExpr(s, s.barrier, lanes));
+  SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, lanes));
+  const int64_t barrier = Values(s.barrier)[0], round = Values(s.index)[0];
+  const int64_t complete = copies_.Complete(barrier);
+  if (round + 1 != complete) {
+    return Fault(s, 0,
+                 absl::StrCat("waits for round ", round, " of the copies at ", barrier,
+                              ", of which ", complete, " have been started"));
+  }
+  for (const int t : lanes) copies_.Await(barrier, t, round + 1);
+  return absl::OkStatus();
+}
+
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Load& node,
                                  const Lanes& lanes) {
   const Memory& memory = node.space == Space::Global ? buffers_[node.array] : shared_[node.array];
@@ -241,8 +332,10 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Load& node
                           : memory.initialized != nullptr && memory.initialized[e] == 0) {
           return Fault(s, t, absl::StrCat("reads ", place(), ", which nothing has written"));
         }
+        SEAM_RETURN_IF_ERROR(CheckArrived(s, memory, e, t));
         if (!memory.tracks_reads) continue;
-        if (!memory.tracker->CanRead(e, now)) {
+        const bool copied = memory.shared && copies_.Brings(memory.array, e);
+        if (!copied && !memory.tracker->CanRead(e, now)) {
           return Fault(
               s, t,
               absl::StrCat("race on ", place(), ": read here, ", memory.tracker->Describe(e, now),
@@ -282,6 +375,8 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Store& nod
                          memory.name, ": written here, ", memory.tracker->Describe(e, now),
                          " without a barrier between"));
       }
+      SEAM_RETURN_IF_ERROR(CheckArrived(s, memory, e, t));
+      if (memory.shared) copies_.Forget(memory.array, e);
       memory.tracker->Write(e, now);
       if (memory.initialized != nullptr) memory.initialized[e] = 1;
     }

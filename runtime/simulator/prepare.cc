@@ -19,6 +19,8 @@ void Simulation::FindReads(const Block& block, std::vector<uint8_t>* buffers,
   for (const Stmt& stmt : block) {
     if (const auto* load = std::get_if<kernel::Load>(&stmt.node)) {
       (load->space == Space::Global ? *buffers : *shared)[load->array] = 1;
+    } else if (const auto* copy = std::get_if<kernel::BulkCopy>(&stmt.node)) {
+      (*buffers)[copy->buffer] = 1;
     } else if (const auto* loop = std::get_if<kernel::For>(&stmt.node)) {
       FindReads(loop->body, buffers, shared);
     } else if (const auto* branch = std::get_if<kernel::If>(&stmt.node)) {
@@ -96,8 +98,12 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
                        .initialized = nullptr,
                        .tracker = trackers_.back().get(),
                        .tracks_reads = shared_reads[i] != 0,
-                       .shared = true});
+                       .shared = true,
+                       .array = static_cast<int>(i)});
   }
+  std::vector<int64_t> sizes;
+  for (const kernel::SharedArray& array : kernel_.shared) sizes.push_back(array.count);
+  copies_.Declare(kernel_.copy_barriers, kernel_.copies_per_batch, threads_, sizes);
   return absl::OkStatus();
 }
 
@@ -177,6 +183,14 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
     } else if (const auto* node = std::get_if<kernel::ShuffleXor>(&stmt.node)) {
       s.slot = CompileExpr(node->slot);
       s.operands.push_back(CompileOperand(node->source));
+    } else if (const auto* node = std::get_if<kernel::BulkCopy>(&stmt.node)) {
+      s.slot = CompileExpr(node->to);
+      s.index = CompileExpr(node->from);
+      s.predicate = CompileExpr(node->count);
+      s.barrier = CompileExpr(node->barrier);
+    } else if (const auto* node = std::get_if<kernel::AwaitCopies>(&stmt.node)) {
+      s.index = CompileExpr(node->round);
+      s.barrier = CompileExpr(node->barrier);
     }
     compiled.push_back(std::move(s));
   }

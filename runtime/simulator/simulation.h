@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/scalar.h"
+#include "runtime/simulator/bulk_copies.h"
 #include "runtime/simulator/index_evaluator.h"
 #include "runtime/simulator/race_tracker.h"
 #include "runtime/simulator/simulator.h"
@@ -44,7 +45,7 @@ struct CompiledOperand {
 struct CompiledStmt {
   const kernel::Stmt* stmt;
   int number;
-  Expr slot, index, predicate;
+  Expr slot, index, predicate, barrier;
   int64_t lo = 0, hi = 0;  // Of the symbol that it binds.
   std::vector<CompiledOperand> operands;
   std::vector<CompiledStmt> body, otherwise;
@@ -62,6 +63,7 @@ struct Memory {
   bool tracks_reads = false;
   bool read_only = false;
   bool shared = false;
+  int array = -1;  // Of a shared one: its number.
 };
 
 class Simulation {
@@ -101,6 +103,11 @@ class Simulation {
   absl::Status Execute(const CompiledStmt& s, const kernel::Random& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ShuffleXor& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt&, const kernel::KeepPacked&, const Lanes&) {
+    return absl::OkStatus();
+  }
+  absl::Status Execute(const CompiledStmt& s, const kernel::BulkCopy& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::AwaitCopies& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt&, const kernel::GridSync&, const Lanes&) {
     return absl::OkStatus();  // Ends a phase; Run takes the next one's CTAs.
   }
@@ -109,6 +116,8 @@ class Simulation {
   }
 
   // Pieces of statements.
+  absl::Status CheckArrived(const CompiledStmt& s, const Memory& memory, int64_t element,
+                            int thread);
   absl::Status CheckExpr(const CompiledStmt& s, const Expr& e, const Lanes& lanes);
   // The threads of `lanes` for which `e` holds; either `lanes` itself or `*storage`.
   absl::StatusOr<const Lanes*> Select(const CompiledStmt& s, const Expr& e, const Lanes& lanes,
@@ -148,6 +157,7 @@ class Simulation {
   std::vector<std::unique_ptr<RaceTracker>> trackers_;
   std::vector<std::unique_ptr<Scalar[]>> constants_;
   std::vector<char> shared_bytes_;
+  BulkCopies copies_;
 
   std::vector<int> first_row_;      // By fragment: row of its slot 0.
   std::vector<Scalar> registers_;   // [rows, threads]

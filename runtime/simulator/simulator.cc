@@ -42,9 +42,16 @@ absl::Status Simulation::RunCta(int64_t cta, const CompiledBlock& phase) {
   first_interval_ = ++interval_;
   std::fill(written_.begin(), written_.end(), 0);
   std::fill(written_count_.begin(), written_count_.end(), 0);
+  copies_.Reset();
   integers_.SetUniform(kernel_.block_x.node(), cta);
   SEAM_RETURN_IF_ERROR(Spend(threads_));
-  return RunBlock(phase, all_);
+  SEAM_RETURN_IF_ERROR(RunBlock(phase, all_));
+  if (const int barrier = copies_.Pending(); barrier >= 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("kernel ", kernel_.name, ", CTA ", cta_,
+                     ": it ends before all threads have waited for the copies at ", barrier));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Simulate(const kernel::Kernel& kernel, absl::Span<const SimBuffer> buffers,

@@ -22,6 +22,7 @@
 #include "scheduler/kernel/block_writer.h"
 #include "scheduler/kernel/hold.h"
 #include "scheduler/kernel/reduction_state.h"
+#include "scheduler/kernel/rows_ahead.h"
 
 namespace seam::kernel {
 namespace {
@@ -29,6 +30,11 @@ namespace {
 // Words of a thread's registers for what a pass reads, where it leaves room for as many threads as
 // hide latency.
 constexpr double kMostWordsInHand = 56;
+
+// Where CTAs take rows in turn: a thread's registers for addresses and what is under way, and for
+// what it keeps of a row, at least and at most.
+constexpr int kOtherRegisters = 40;
+constexpr double kFewestKeptWords = 8, kMostTurnWords = 64;
 
 enum class Level : uint8_t { kConstant, kRow, kUnit, kElement };
 
@@ -56,7 +62,15 @@ class Expander {
     if (options_.grid > 0) {
       OpenAcrossRows();
       HoistLoads();
-      w_.Loop(turn_, turns_, false, passes);
+      CopyFirstRows();
+      w_.Loop(turn_, turns_, false, [&] {
+        for (const SpaceState& space : spaces_)
+          for (const auto& [id, fragment] : space.resident) EmitKeepPacked(fragment);
+        TakeRowValues();
+        AwaitRows();
+        passes();
+        CopyNextRows(true);
+      });
       SEAM_RETURN_IF_ERROR(status);
       StoreAcrossRows();
     } else {
@@ -116,13 +130,30 @@ class Expander {
     std::vector<bool> resident;
     for (size_t s = 0; s < tile_.spaces.size(); ++s) {
       SEAM_RETURN_IF_ERROR(PrepareSpace(static_cast<int>(s)));
-      resident.push_back(spaces_[s].persistent);
+      resident.push_back(spaces_[s].persistent && !options_.reread);
     }
-    holds_ = ChooseHolds(tile_, resident, static_cast<int>(registers_) * vector_);
+    PrepareRowCopies();
+    const HoldLimits limits = Limits();
+    packs_ = !limits.unpacked;
+    holds_ = ChooseHolds(tile_, resident, limits);
     const std::string kept = PrintHolds(tile_, holds_);
     ChooseFills();
     if (!kept.empty()) absl::StrAppend(&out_.summary, "\n", kept);
     return absl::OkStatus();
+  }
+
+  // A thread that keeps states of columns over all its turns has fewer registers for rows.
+  HoldLimits Limits() const {
+    HoldLimits limits(static_cast<int>(registers_) * vector_);
+    if (options_.grid == 0) return limits;
+    int states = 0;
+    for (const TileReduction& r : tile_.reductions)
+      states += r.over == Over::Rows ? NumComponents(r.op) : 0;
+    const int all = std::min(255, 65536 / (out_.threads * std::max(1, options_.min_ctas_per_sm)));
+    const double left = all - kOtherRegisters - (states + 0.5) * limits.points;
+    limits.words = std::clamp(left, kFewestKeptWords, kMostTurnWords);
+    limits.unpacked &= left >= kMostKeptWords;
+    return limits;
   }
 
   absl::Status PlaceThreads() {
@@ -256,6 +287,102 @@ class Expander {
     for (size_t i = 0; i < lets_.size(); ++i) importer.Map(tile_.lets[i].symbol.node(), lets_[i]);
   }
 
+  // --- Rows that bulk copies bring
+  // -----------------------------------------------------------------------------------------------
+
+  void PrepareRowCopies() {
+    if (options_.stages == 0) return;
+    const auto found = FindRowCopies(tile_, at_.rows_per_cta);
+    stage_elements_ = at_.rows_per_cta * options_.columns_per_step;
+    for (size_t id = 0; id < found.size(); ++id) {
+      if (!found[id] || !spaces_[found[id]->space].persistent) continue;
+      const TileValue& value = tile_.values[id];
+      const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
+                                     stage_elements_ * options_.stages);
+      copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array});
+    }
+    if (copied_.empty()) return;
+    out_.copy_barriers = options_.stages;
+    out_.copies_per_batch = static_cast<int>(copied_.size());
+    // A stage is free at the first barrier behind its last read: in the same turn if the first pass
+    // takes the row into registers, else in the next.
+    const std::vector<bool> first = NeededBy(0, std::vector<bool>(tile_.values.size()));
+    turns_behind_ = options_.reread;
+    for (const auto& [id, row] : copied_) turns_behind_ |= !first[id];
+  }
+
+  // Starts the copies of the rows of that turn.
+  void CopyRows(SymInt turn) {
+    const SymInt row = (turn * options_.grid + out_.block_x) * at_.rows_per_cta;
+    SymImporter importer(out_.env.get());
+    for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
+    importer.Map(tile_.row.node(), row);
+    const SymInt stage = Mod(turn, options_.stages);
+    for (const auto& [id, copied] : copied_) {
+      const SymInt extent = spaces_[copied.from.space].extent;
+      const SymInt rows = at_.rows_per_cta == 1 ? SymInt(1) : Min(at_.rows_per_cta, rows_ - row);
+      w_.Emit(BulkCopy{copied.array, stage * stage_elements_, tile_.values[id].buffer,
+                       importer.Import(copied.from.start), rows * extent, stage});
+    }
+  }
+  void CopyFirstRows() {
+    if (copied_.empty()) return;
+    const SymInt turn = out_.env->FreshSymbol("ahead", 0, options_.stages - 1);
+    w_.Branch(
+        SymEq(out_.thread_x, 0),
+        [&] { w_.Loop(turn, Min(options_.stages, turns_), false, [&] { CopyRows(turn); }); },
+        [] {});
+    for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+      for (TileId id : Collect(static_cast<int>(pass))) {
+        const TileValue& value = tile_.values[id];
+        if (levels_[id] != Level::kRow || value.kind != TileKind::Load || !value.lets.empty() ||
+            !IsOfRow(value) || values_ahead_.contains(id)) {
+          continue;
+        }
+        values_ahead_[id] = w_.NewFragment("ahead", value.dtype);
+      }
+    }
+    LoadRowValues(0);
+  }
+  // What is loaded once a row comes a turn ahead as well.
+  void LoadRowValues(SymInt turn) {
+    for (const auto& [id, fragment] : values_ahead_) {
+      const TileValue& value = tile_.values[id];
+      const auto at = [&](SymInt e) { return Substitute(e, turn_, turn); };
+      SymImporter& importer = *spaces_.front().importer;
+      Load load{fragment, 0};
+      load.array = value.buffer;
+      load.index = at(importer.Import(value.index));
+      load.predicate = SymAnd(at(importer.Import(value.predicate)), SymLt(at(at_.row), rows_));
+      w_.Emit(load);
+    }
+  }
+  void TakeRowValues() {
+    row_values_.clear();
+    for (const auto& [id, fragment] : values_ahead_) {
+      row_values_[id] = w_.NewFragment("r", tile_.values[id].dtype);
+      w_.Set(row_values_[id], 0, OpKind::Copy, {Operand::Reg(fragment)});
+    }
+    LoadRowValues(turn_ + 1);
+  }
+  void AwaitRows() {
+    copies_started_ = copied_.empty();
+    if (copied_.empty()) return;
+    w_.Emit(AwaitCopies{Mod(turn_, options_.stages), FloorDiv(turn_, options_.stages)});
+  }
+  // Behind a barrier: the row that comes next goes where one has been read. At the end of the turn,
+  // if there was no barrier in it, behind one of its own.
+  void CopyNextRows(bool end_of_turn) {
+    if (copies_started_) return;
+    copies_started_ = true;
+    if (end_of_turn) w_.Emit(CtaSync{});
+    const int behind = end_of_turn ? 0 : turns_behind_;
+    const SymInt next = turn_ + (options_.stages - behind);
+    w_.Branch(
+        SymAnd(SymEq(out_.thread_x, 0), SymAnd(SymGe(turn_, behind), SymLt(next, turns_))),
+        [&] { CopyRows(next); }, [] {});
+  }
+
   // --- Levels
   // -----------------------------------------------------------------------------------------------
 
@@ -351,17 +478,31 @@ class Expander {
     for (int let : value.lets) w_.Bind(lets_[let], Read(tile_.lets[let].value));
   }
 
+  // A load of the element at hand, or from there on, from shared memory if a copy has brought it.
+  Load LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const {
+    const TileValue& value = tile_.values[id];
+    Load load{fragment, slot};
+    load.array = value.buffer;
+    load.index = importer.Import(value.index);
+    load.fill = FillOf(id);
+    if (const auto copied = copied_.find(id); copied != copied_.end()) {
+      const SpaceState& space = spaces_[copied->second.from.space];
+      load.space = Space::Shared;
+      load.array = copied->second.array;
+      load.index = Mod(turn_, options_.stages) * stage_elements_ + at_.row_local * space.extent +
+                   space.column;
+    }
+    return load;
+  }
+
   // One value at one point; for loads without vectors.
   void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask) {
     const TileValue& value = tile_.values[id];
     EmitLets(value);
     switch (value.kind) {
       case TileKind::Load: {
-        Load load{fragment, slot};
-        load.array = value.buffer;
-        load.index = importer.Import(value.index);
+        Load load = LoadOf(id, fragment, slot, importer);
         load.predicate = SymAnd(importer.Import(value.predicate), mask);
-        load.fill = FillOf(id);
         w_.Emit(load);
         break;
       }
@@ -391,26 +532,24 @@ class Expander {
     const TileValue& value = tile_.values[id];
     EmitLets(value);
     const SymInt predicate = SymAnd(importer.Import(value.predicate), mask);
-    const Access access = ClassifyAccess(importer.Import(value.index), v_, vector_,
-                                         DTypeBytes(value.dtype), BufferAlignment(value.buffer));
+    const Load element = LoadOf(id, fragment, slot + v_, importer);
+    const Access access = ClassifyAccess(element.index, v_, vector_, DTypeBytes(value.dtype),
+                                         BufferAlignment(value.buffer));
     auto scalar = [&] {
       w_.Loop(v_, vector_, true, [&] {
-        Load load{fragment, slot + v_};
-        load.array = value.buffer;
-        load.index = importer.Import(value.index);
+        Load load = element;
         load.predicate = predicate;
-        load.fill = FillOf(id);
         w_.Emit(load);
       });
     };
     if (access.kind != Access::kVector && access.kind != Access::kUnaligned) return scalar();
     auto vectors = [&](SymInt condition) {
       for (int part = 0; part < vector_; part += access.width) {
-        Load load{fragment, slot + part, access.width};
-        load.array = value.buffer;
+        Load load = element;
+        load.slot = slot + part;
+        load.width = access.width;
         load.index = access.base + part;
         load.predicate = condition;
-        load.fill = FillOf(id);
         load.aligned = access.kind == Access::kVector;
         w_.Emit(load);
       }
@@ -581,8 +720,26 @@ class Expander {
     }
     accumulators.resize(folded);
     FoldAcrossThreads(accumulators);
+    KeepPackedFor(pass);
     for (const Accumulator& a : accumulators) StorePartial(a.id, a.fragments);
     return absl::OkStatus();
+  }
+
+  // What later passes unpack again is kept as it is, not unpacked for them.
+  void KeepPackedFor(int pass) {
+    std::vector<bool> later(tile_.values.size());
+    for (int p = pass + 1; p < static_cast<int>(tile_.passes.size()); ++p) {
+      const std::vector<bool> needed = NeededBy(p, holds_.computed);
+      for (size_t id = 0; id < later.size(); ++id) later[id] = later[id] || needed[id];
+    }
+    for (const SpaceState& space : spaces_) {
+      for (const auto& [id, fragment] : space.resident) {
+        if (later[id]) EmitKeepPacked(fragment);
+      }
+    }
+  }
+  void EmitKeepPacked(int fragment) {
+    if (fragment >= 0 && out_.fragments[fragment].packed) w_.Emit(KeepPacked{fragment});
   }
 
   // --- Across rows, where CTAs take them in turn
@@ -627,6 +784,7 @@ class Expander {
       if (tile_.reductions[a.id].over == Over::All) whole.push_back(a);
     }
     fold_turns_ = 1;
+    copies_started_ = true;
     FoldAcrossThreads(whole);
     for (const Accumulator& a : across_rows_) {
       if (tile_.reductions[a.id].over == Over::Rows) {
@@ -981,9 +1139,10 @@ class Expander {
     }
     const int fragment =
         w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
-                       vector && IsNarrow(value.dtype) && registers_ * vector_ > kUnpacked);
+                       vector && IsNarrow(value.dtype) && packs_);
     places_[id] = {fragment, slot};
-    if (space.persistent) space.resident[id] = fragment;
+    if (space.persistent && !(options_.reread && copied_.contains(id)))
+      space.resident[id] = fragment;
     OverUnits([&] {
       if (vector) {
         EmitVectorLoad(id, fragment, u_ * vector_, importer, mask);
@@ -1158,6 +1317,7 @@ class Expander {
       }
     }
     w_.Emit(CtaSync{});
+    if (options_.grid > 0) CopyNextRows(false);
     const SymInt other = out_.env->FreshSymbol("w", 0, at_.column_warps - 1);
     for (size_t i = 0; i < accumulators.size(); ++i) {
       const Accumulator& a = accumulators[i];
@@ -1246,11 +1406,21 @@ class Expander {
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
   Holds holds_;
+  bool packs_ = false;              // Narrow elements of a row stay packed.
   std::map<TileId, Scalar> fills_;  // Of loads, where it is not zero.
   std::map<TileId, bool> zero_outside_;
   std::vector<TileId> early_;  // Loads for later passes that the current one issues.
   std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
   SymInt turn_, turns_;        // Where CTAs take rows in turn.
+  struct CopiedRow {
+    RowCopy from;
+    int array;
+  };
+  std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.
+  std::map<TileId, int> values_ahead_;  // Loads of the row alone: where they are for the next turn.
+  int64_t stage_elements_ = 0;          // Of each of them, in one stage.
+  int turns_behind_ = 0;                // From the last read of a stage to the next copy there.
+  bool copies_started_ = true;          // In this turn.
   std::vector<Accumulator> across_rows_;
   int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.
   std::map<TileId, int> row_values_;

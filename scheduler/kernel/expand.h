@@ -25,6 +25,12 @@ struct ExpandOptions {
   // states of each of the grid * (rows a CTA) places, one after the other: element [place * columns
   // + column] of the buffer for Over::Rows, [place] for Over::All.
   int grid = 0;
+  // Rows that bulk copies bring into shared memory ahead of the threads, the one in hand included;
+  // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in
+  // persistent spaces.
+  int stages = 0;
+  // With stages: each pass reads such rows from shared memory again; else they go to registers.
+  bool reread = false;
   std::vector<std::vector<int>> partials;
   int min_ctas_per_sm = 0;
   // Loads that do not depend on the row are issued in the first pass over their space, if rows stay

@@ -16,8 +16,6 @@ namespace {
 // what is computed must win by more than these few, which are often free.
 constexpr int kWordPrice = 10, kMargin = 3;
 constexpr int kFewestWords = 1 << 20;  // The price at which nothing but registers counts.
-// A thread's registers for kept values that leave room for as many threads as hide latency.
-constexpr double kMostKeptWords = 40;
 constexpr int64_t kNever = int64_t{1} << 40;
 
 // Minimum cut by augmenting paths (Dinic).
@@ -94,8 +92,8 @@ class Network {
 
 class SpaceHolds {
  public:
-  SpaceHolds(const TileKernel& tile, int space, int points)
-      : tile_(tile), points_(points), kept_(tile.values.size()) {
+  SpaceHolds(const TileKernel& tile, int space, const HoldLimits& limits)
+      : tile_(tile), unpacked_(limits.unpacked), kept_(tile.values.size()) {
     const SymInt column = tile.spaces[space].column;
     for (const TileValue& v : tile.values) {
       bool of_space = column.is_symbolic() && v.kind != TileKind::Constant &&
@@ -177,7 +175,7 @@ class SpaceHolds {
         (!DependsOn(v.index, tile_.row) && !DependsOn(v.predicate, tile_.row))) {
       return 0;
     }
-    return points_ <= kUnpacked ? std::max(1.0, exact) : exact;
+    return unpacked_ ? std::max(1.0, exact) : exact;
   }
 
   int Instructions(const TileValue& v) const {
@@ -185,7 +183,7 @@ class SpaceHolds {
     if (v.kind != TileKind::Map) return v.kind == TileKind::Random ? InstructionsOf(v.op) / 4 : 2;
     if (v.op != OpKind::Cast) return InstructionsOf(v.op);
     const TileValue& from = tile_.values[v.operands[0]];
-    return from.kind == TileKind::Load && points_ <= kUnpacked ? 0 : 1;
+    return from.kind == TileKind::Load && unpacked_ ? 0 : 1;
   }
 
   // Two nodes a value: `need` is on the source's side where the passes from `first` on need it,
@@ -232,7 +230,7 @@ class SpaceHolds {
   }
 
   const TileKernel& tile_;
-  const int points_;
+  const bool unpacked_;
   std::vector<bool> of_space_, kept_;
   std::vector<std::vector<TileId>> roots_;  // Per pass over the space.
   std::vector<std::vector<bool>> needed_;   // By it, if nothing is kept.
@@ -240,16 +238,17 @@ class SpaceHolds {
 
 }  // namespace
 
-Holds ChooseHolds(const TileKernel& tile, const std::vector<bool>& resident, int points) {
+Holds ChooseHolds(const TileKernel& tile, const std::vector<bool>& resident,
+                  const HoldLimits& limits) {
   Holds holds;
   holds.computed.resize(tile.values.size());
   if (tile.values.size() > kMostHoldValues) return holds;
   for (size_t s = 0; s < tile.spaces.size(); ++s) {
     if (!resident[s]) continue;
     for (const int price : {kWordPrice, kFewestWords}) {
-      SpaceHolds space(tile, static_cast<int>(s), points);
+      SpaceHolds space(tile, static_cast<int>(s), limits);
       const double words = space.Choose(price);
-      if (price == kWordPrice && words * points > kMostKeptWords) continue;
+      if (price == kWordPrice && words * limits.points > limits.words) continue;
       for (size_t id = 0; id < holds.computed.size(); ++id) {
         if (space.kept()[id]) holds.computed[id] = true;
       }

@@ -21,6 +21,17 @@ namespace seam::kernel {
 // more than their registers.
 inline constexpr int kUnpacked = 16;
 
+// A thread's registers for kept values that leave room for as many threads as hide latency.
+inline constexpr double kMostKeptWords = 40;
+
+// What a thread has to keep them in.
+struct HoldLimits {
+  explicit HoldLimits(int points) : points(points), unpacked(points <= kUnpacked) {}
+  int points;     // Of a row that it has.
+  bool unpacked;  // Elements of a narrow type are kept as the numbers that they are.
+  double words = kMostKeptWords;
+};
+
 struct Holds {
   // Per tile value: computed, not loaded, and kept from the pass that first computes it. Loads stay
   // where they are needed in any case.
@@ -28,11 +39,11 @@ struct Holds {
   double words = 0;  // The most 32-bit registers that what is kept of a point takes.
 };
 
-// `resident` says of which spaces rows stay in registers, `points` how many points of a row a
-// thread has. Where the registers of the cheapest choice are too many for `points`, it is the one
-// that takes the fewest. Polynomial in the values of one space; for more than kMostHoldValues of
-// them nothing computed is kept.
-Holds ChooseHolds(const TileKernel& tile, const std::vector<bool>& resident, int points);
+// `resident` says of which spaces rows stay in registers. Where the cheapest choice takes more than
+// the limit's words, it is the one that takes the fewest. Polynomial in the values of one space;
+// for more than kMostHoldValues of them nothing computed is kept.
+Holds ChooseHolds(const TileKernel& tile, const std::vector<bool>& resident,
+                  const HoldLimits& limits);
 
 inline constexpr int kMostHoldValues = 2000;
 

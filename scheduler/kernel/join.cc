@@ -34,10 +34,13 @@ class Copier {
         to_(to),
         first_fragment_(static_cast<int>(to.fragments.size())),
         first_shared_(static_cast<int>(to.shared.size())),
+        first_barrier_(to.copy_barriers),
         buffers_(std::move(buffers)) {
     importer_.Map(from.thread_x.node(), to.thread_x);
     to.fragments.insert(to.fragments.end(), from.fragments.begin(), from.fragments.end());
     to.shared.insert(to.shared.end(), from.shared.begin(), from.shared.end());
+    to.copy_barriers += from.copy_barriers;
+    to.copies_per_batch = std::max(to.copies_per_batch, from.copies_per_batch);
   }
 
   void Replace(SymInt symbol, SymInt value) { importer_.Map(symbol.node(), value); }
@@ -134,6 +137,19 @@ class Copier {
     node.source = Copied(node.source);
   }
   void Edit(CtaSync&) {}
+  void Edit(KeepPacked& node) { node.fragment += first_fragment_; }
+  void Edit(BulkCopy& node) {
+    node.array += first_shared_;
+    node.to = importer_.Import(node.to);
+    node.buffer = buffers_[node.buffer];
+    node.from = importer_.Import(node.from);
+    node.count = importer_.Import(node.count);
+    node.barrier = importer_.Import(node.barrier) + first_barrier_;
+  }
+  void Edit(AwaitCopies& node) {
+    node.barrier = importer_.Import(node.barrier) + first_barrier_;
+    node.round = importer_.Import(node.round);
+  }
   void Edit(GridSync&) {}
   void Edit(Comment&) {}
 
@@ -141,7 +157,7 @@ class Copier {
   SymImporter importer_;
   absl::flat_hash_map<const SymNode*, SymInt> bound_;
   Kernel& to_;
-  const int first_fragment_, first_shared_;
+  const int first_fragment_, first_shared_, first_barrier_;
   const std::vector<int> buffers_;
 };
 

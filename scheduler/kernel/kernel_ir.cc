@@ -19,6 +19,8 @@ int64_t Kernel::SharedOffset(int array) const {
   return offset;
 }
 
-int64_t Kernel::SharedBytes() const { return SharedOffset(static_cast<int>(shared.size())); }
+int64_t Kernel::SharedBytes() const {
+  return SharedOffset(static_cast<int>(shared.size())) + int64_t{8} * copy_barriers;
+}
 
 }  // namespace seam::kernel

@@ -156,6 +156,32 @@ struct ShuffleXor {
 
 struct CtaSync {};
 
+// Copies `count` elements of a buffer, from `from` on, to a shared array, from `to` on, while the
+// threads go on: one of them starts it, and the elements are there when AwaitCopies for `barrier`
+// has returned. Source, destination and size are multiples of 16 bytes.
+struct BulkCopy {
+  int array;
+  SymInt to;
+  int buffer;
+  SymInt from;
+  SymInt count;
+  SymInt barrier;
+};
+
+// From here on the words of a packed fragment are new to the compiler: it keeps them in registers,
+// not the elements that it has unpacked from them before.
+struct KeepPacked {
+  int fragment;
+};
+
+// Waits until the round-th batch of copies for `barrier` has come; a batch is
+// Kernel::copies_per_batch of them. The next batch starts when all threads have waited for this
+// one, so that the lowest bit of `round` tells them apart.
+struct AwaitCopies {
+  SymInt barrier;
+  SymInt round;
+};
+
 // Ends a phase: what any CTA stored before, every CTA may read behind it. Registers, shared arrays
 // and LetSymbols begin anew, so that a kernel may also be launched once a phase.
 struct GridSync {};
@@ -166,7 +192,7 @@ struct Comment {
 
 struct Stmt {
   std::variant<For, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor, CtaSync,
-               GridSync, Comment>
+               BulkCopy, AwaitCopies, KeepPacked, GridSync, Comment>
       node;
 };
 
@@ -183,10 +209,13 @@ struct Kernel {
   bool index32 = false;  // All index arithmetic fits 32 bits: a guard of the plan promises it.
   std::vector<Fragment> fragments;
   std::vector<SharedArray> shared;
+  int copy_barriers = 0;  // For bulk copies; a device has them from sm_90 on.
+  int copies_per_batch = 1;
   Block body;
 
   int NumPhases() const;  // One more than barriers of the grid. Linear in the body's statements.
-  // Shared memory is one block: the arrays in order, each aligned to 16 bytes.
+  // Shared memory is one block: the arrays in order, each aligned to 16 bytes, then the copies'
+  // barriers of 8 bytes each.
   int64_t SharedOffset(int array) const;  // In bytes. Linear in the arrays.
   int64_t SharedBytes() const;            // Of the whole block.
 };
@@ -211,12 +240,17 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //    earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and num_elements
 //    hold parameters only; slots hold symbols of unrolled loops only; unrolled loops have constant
 //    extents.
+//  - KeepPacked: a packed fragment.
+//  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
+//    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
 //  - Writes go to shared arrays and to buffers marked `written`.
-//  - Convergence: no barrier where a condition or extent differs between threads of the CTA, no
+//  - Convergence: no barrier and no wait for copies where a condition or extent differs between
+//  threads of the CTA, no
 //    shuffle where it differs between threads of a warp. Symbols of LetSymbol count as equal; the
 //    simulator checks them.
 //  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
-//    side of it only, and what a LetSymbol before it binds ends there.
+//    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
+//    phase.
 absl::Status VerifyKernel(const Kernel& kernel);
 
 }  // namespace seam::kernel

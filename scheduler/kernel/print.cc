@@ -118,6 +118,18 @@ class Printer {
                         node.mask, ")");
   }
   std::string Head(const CtaSync&) const { return "barrier"; }
+  std::string Head(const KeepPacked& node) const {
+    return absl::StrCat("keep packed ", FragmentName(node.fragment));
+  }
+  std::string Head(const BulkCopy& node) const {
+    return absl::StrCat("copy ", Element(Space::Shared, node.array, node.to, 1), " = ",
+                        Element(Space::Global, node.buffer, node.from, 1), ", ",
+                        node.count.ToString(), " elements, arriving at ", node.barrier.ToString());
+  }
+  std::string Head(const AwaitCopies& node) const {
+    return absl::StrCat("await copies at ", node.barrier.ToString(), ", round ",
+                        node.round.ToString());
+  }
   std::string Head(const GridSync&) const { return "barrier of the grid"; }
   std::string Head(const Comment& node) const {
     return absl::StrCat("# ", absl::StrReplaceAll(node.text, {{"\n", " "}}));
@@ -151,6 +163,10 @@ std::string PrintKernel(const Kernel& kernel) {
   for (const SharedArray& array : kernel.shared) {
     absl::StrAppend(&out, "  shared ", array.name, ": ", DTypeName(array.dtype), "[", array.count,
                     "]\n");
+  }
+  if (kernel.copy_barriers > 0) {
+    absl::StrAppend(&out, "  copy barriers ", kernel.copy_barriers, ", batches of ",
+                    kernel.copies_per_batch, "\n");
   }
   for (const Fragment& fragment : kernel.fragments) {
     absl::StrAppend(&out, "  fragment ", fragment.name, ": ", DTypeName(fragment.dtype), "[",

@@ -12,8 +12,9 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-constexpr int kMaxNesting = 256;              // Keeps every recursive walk of a kernel shallow.
-constexpr int kMaxCount = 1 << 16;            // Slots of a fragment; registers end far below.
+constexpr int kMaxNesting = 256;    // Keeps every recursive walk of a kernel shallow.
+constexpr int kMaxCount = 1 << 16;  // Slots of a fragment; registers end far below.
+constexpr int kMaxCopyBarriers = 1 << 12;
 constexpr int64_t kMaxSharedBytes = 1 << 20;  // Above every device's; a launch has its own limit.
 
 bool IsIdentifier(absl::string_view name) {
@@ -117,6 +118,11 @@ class Verifier {
           (shared_bytes += array.count * DTypeBytes(array.dtype)) > kMaxSharedBytes) {
         return Error("shared array ", array.name, " has ", array.count, " elements");
       }
+    }
+    if (kernel_.copy_barriers < 0 || kernel_.copy_barriers > kMaxCopyBarriers ||
+        kernel_.copies_per_batch < 1 || kernel_.copies_per_batch > kMaxCopyBarriers) {
+      return Error(kernel_.copy_barriers, " barriers for batches of ", kernel_.copies_per_batch,
+                   " copies");
     }
     return absl::OkStatus();
   }
@@ -326,6 +332,46 @@ class Verifier {
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a barrier below ", flow.splits_cta.ToString(), ", which differs between threads");
   }
+  absl::Status CheckBarrier(SymInt barrier) {
+    SEAM_RETURN_IF_ERROR(Check("barrier", barrier));
+    const SymRange range = RangeOf(barrier);
+    if (range.lo < 0 || range.hi >= kernel_.copy_barriers) {
+      return Error("barrier ", barrier.ToString(), " of ", kernel_.copy_barriers);
+    }
+    if (copies_in_ < 0) copies_in_ = phase_;
+    if (copies_in_ != phase_) return Error("copies on both sides of a barrier of the grid");
+    return absl::OkStatus();
+  }
+  absl::Status Visit(const KeepPacked& node, const Flow&) {
+    SEAM_RETURN_IF_ERROR(CheckSlot(node.fragment, 0));
+    const Fragment& f = kernel_.fragments[node.fragment];
+    return f.packed ? absl::OkStatus() : Error("fragment ", f.name, " is not packed");
+  }
+  absl::Status Visit(const BulkCopy& node, const Flow&) {
+    if (node.array < 0 || static_cast<size_t>(node.array) >= kernel_.shared.size())
+      return Error("no shared array ", node.array);
+    if (node.buffer < 0 || static_cast<size_t>(node.buffer) >= kernel_.buffers.size())
+      return Error("no buffer ", node.buffer);
+    const Buffer& buffer = kernel_.buffers[node.buffer];
+    const SharedArray& array = kernel_.shared[node.array];
+    if (buffer.dtype != array.dtype) {
+      return Error("buffer ", buffer.name, " is ", DTypeName(buffer.dtype), ", shared array ",
+                   array.name, " ", DTypeName(array.dtype));
+    }
+    if (buffer.alignment_bytes < 16) {
+      return Error("buffer ", buffer.name, " is aligned to ", buffer.alignment_bytes, " bytes");
+    }
+    SEAM_RETURN_IF_ERROR(Check("destination", node.to));
+    SEAM_RETURN_IF_ERROR(Check("source", node.from));
+    SEAM_RETURN_IF_ERROR(Check("count", node.count));
+    return CheckBarrier(node.barrier);
+  }
+  absl::Status Visit(const AwaitCopies& node, const Flow& flow) {
+    SEAM_RETURN_IF_ERROR(Check("round", node.round));
+    SEAM_RETURN_IF_ERROR(CheckBarrier(node.barrier));
+    if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
+    return Error("a wait below ", flow.splits_cta.ToString(), ", which differs between threads");
+  }
   absl::Status Visit(const GridSync&, const Flow&) const { return absl::OkStatus(); }
   absl::Status Visit(const Comment&, const Flow&) const { return absl::OkStatus(); }
 
@@ -333,6 +379,7 @@ class Verifier {
   absl::flat_hash_map<const SymNode*, Binding> scope_;
   std::vector<int> phase_of_;  // By fragment: where it is used; -1: not yet.
   int phase_ = 0;
+  int copies_in_ = -1;  // The phase with bulk copies.
   int next_ = 0;
 };
 

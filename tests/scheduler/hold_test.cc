@@ -33,7 +33,7 @@ Kept KeptOf(const std::string& text, int points) {
   const absl::StatusOr<TracedKernel> traced = Trace(*fusion, *shape, {});
   EXPECT_TRUE(traced.ok()) << traced.status();
   const std::vector<bool> resident(traced->tile.spaces.size(), true);
-  const Holds holds = ChooseHolds(traced->tile, resident, points);
+  const Holds holds = ChooseHolds(traced->tile, resident, kernel::HoldLimits(points));
   return {PrintHolds(traced->tile, holds), holds.words};
 }
 

@@ -153,6 +153,35 @@ TEST(PlantedBugs, RowsInTurn) {
   EXPECT_GT(ExpectAllFound(kRowsAndColumns, {{.sizes = {{"M", 9}, {"N", 61}}, .edit = edit}}), 20);
 }
 
+// Rows that copies bring ahead, into registers or read again.
+constexpr char kCopiedRows[] = R"(fusion copied_rows {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input z: f32[M, N]
+  s = sum(x, axes=[1])
+  y = x * s[:, None] + z
+  c = amax(x, axes=[0])
+  output y
+  output c
+})";
+
+TEST(PlantedBugs, RowsAhead) {
+  for (const bool reread : {false, true}) {
+    const auto edit = [&](Schedule& s) {
+      s.grid = 2;
+      s.stages = 2;
+      s.reread = reread;
+      s.lanes_per_row = 16;
+      s.warps_per_row = 2;
+      s.row_warps = 1;
+      s.registers = 1;
+      s.finish_lanes = 4;
+    };
+    EXPECT_GT(ExpectAllFound(kCopiedRows, {{.sizes = {{"M", 9}, {"N", 112}}, .edit = edit}}), 20);
+  }
+}
+
 // A bias a row: the mask of its load keeps the index inside, where `index % N` would need none.
 constexpr char kBias[] = R"(fusion bias {
   symbol M

@@ -55,6 +55,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.outer = s.shift = false;
     s.split = 1;
     s.persistent = pick.Chance(60);
+    s.stages = s.persistent && pick.Chance(60) ? 2 + pick.Below(3) : 0;
+    s.reread = s.stages > 0 && pick.Chance(40);
   }
   s.chan_welford = pick.Chance(50);
   s.finish_lanes = pick.PowerOfTwo(32);

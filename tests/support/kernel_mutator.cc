@@ -14,6 +14,7 @@ class Mutator {
     for (size_t i = 0; i < block->size(); ++i) {
       auto& node = (*block)[i].node;
       const bool barrier = std::holds_alternative<kernel::CtaSync>(node) ||
+                           std::holds_alternative<kernel::AwaitCopies>(node) ||
                            std::holds_alternative<kernel::GridSync>(node);
       if (barrier && Here(Mutation::RemoveBarrier)) {
         block->erase(block->begin() + static_cast<ptrdiff_t>(i));
@@ -23,6 +24,11 @@ class Mutator {
         return true;
       if (auto* store = std::get_if<kernel::Store>(&node); store != nullptr && Access(store))
         return true;
+      if (auto* copy = std::get_if<kernel::BulkCopy>(&node);
+          copy != nullptr && Here(Mutation::ShiftIndex)) {
+        copy->from += 16;
+        return true;
+      }
       if (auto* shuffle = std::get_if<kernel::ShuffleXor>(&node);
           shuffle != nullptr && Here(Mutation::ChangeShuffleMask)) {
         shuffle->mask = shuffle->mask > 1 ? shuffle->mask / 2 : 2;

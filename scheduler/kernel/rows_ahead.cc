@@ -1,0 +1,42 @@
+#include "scheduler/kernel/rows_ahead.h"
+
+#include "scheduler/kernel/access.h"
+
+namespace seam::kernel {
+namespace {
+
+constexpr int kCopyBytes = 16;
+
+std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
+                                 int64_t rows_per_cta) {
+  if (value.kind != TileKind::Load || !value.lets.empty() || !value.predicate.is_same(1) ||
+      !tile.row.is_symbolic() || !DependsOn(value.index, tile.row)) {
+    return std::nullopt;
+  }
+  const Buffer& buffer = tile.buffers[value.buffer];
+  if (buffer.written || buffer.alignment_bytes < kCopyBytes) return std::nullopt;
+  const int64_t unit = kCopyBytes / DTypeBytes(value.dtype);
+  for (size_t s = 0; s < tile.spaces.size(); ++s) {
+    const TileSpace& space = tile.spaces[s];
+    if (!space.column.is_symbolic() || !DependsOn(value.index, space.column)) continue;
+    const SymInt start = Substitute(value.index, space.column, 0);
+    if (!(value.index - start).is_same(space.column) || !ProvablyDivisible(start, unit) ||
+        !ProvablyDivisible(space.extent, unit)) {
+      return std::nullopt;
+    }
+    const SymInt pitch = Substitute(start, tile.row, tile.row + 1) - start;
+    if (rows_per_cta > 1 && !pitch.is_same(space.extent)) return std::nullopt;
+    return RowCopy{static_cast<int>(s), start};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta) {
+  std::vector<std::optional<RowCopy>> copies;
+  for (const TileValue& value : tile.values) copies.push_back(RowCopyOf(tile, value, rows_per_cta));
+  return copies;
+}
+
+}  // namespace seam::kernel

@@ -1,0 +1,115 @@
+// Rows that bulk copies bring into shared memory ahead of the threads: right at every size, in
+// every arrangement, and every hazard found.
+#include "scheduler/kernel/rows_ahead.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using testing::GroupResult;
+using testing::GroupRun;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::RunGroupText;
+
+// `extra` is read in the last pass only, `mean` once a row.
+std::string Backward(const std::string& dtype) {
+  return absl::StrCat(R"(fusion backward {
+  symbol M
+  symbol N
+  input grad: )",
+                      dtype, R"([M, N]
+  input x: )",
+                      dtype, R"([M, N]
+  input extra: )",
+                      dtype, R"([M, N]
+  input gamma: f32[N]
+  input mean: f32[M]
+  g = cast(grad, dtype=f32)
+  xhat = cast(x, dtype=f32) - mean[:, None]
+  n = size(sizes=[N], dtype=f32)
+  a = sum(g * gamma * xhat, axes=[1]) / n
+  dx = cast(g - a[:, None] * xhat + cast(extra, dtype=f32), dtype=)",
+                      dtype, R"()
+  dgamma = sum(g * xhat, axes=[0])
+  output dx
+  output dgamma
+})");
+}
+
+GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
+  GroupResult result = RunGroupText(text, run);
+  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
+                                  << result.schedule.ToString() << "\n"
+                                  << result.kernel_text;
+  return result;
+}
+
+TEST(RowsAhead, EveryArrangementIsRight) {
+  for (const std::string dtype : {"bf16", "f32"}) {
+    for (int stages : {2, 3}) {
+      for (bool reread : {false, true}) {
+        for (int row_warps : {1, 3}) {
+          for (int warps : {1, 2}) {
+            for (int64_t rows : {1, 5, 40}) {
+              const auto edit = [&](Schedule& s) {
+                s.grid = 2;
+                s.stages = stages;
+                s.reread = reread;
+                s.lanes_per_row = warps == 1 ? 16 : 32;
+                s.warps_per_row = warps;
+                s.row_warps = row_warps;
+                s.registers = warps == 1 ? 3 : 1;
+              };
+              const GroupResult result =
+                  ExpectRight(Backward(dtype), {.sizes = {{"M", rows}, {"N", 88}}, .edit = edit});
+              EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(RowsAhead, RowsThatLieUnaligned) {
+  const auto edit = [](Schedule& s) {
+    s.stages = 2;
+    s.grid = 2;
+  };
+  // 84 elements of 2 bytes are no multiple of 16 bytes: the threads load them.
+  const GroupResult result =
+      ExpectRight(Backward("bf16"), {.sizes = {{"M", 9}, {"N", 84}}, .edit = edit});
+  EXPECT_THAT(result.kernel_text, Not(HasSubstr("await copies")));
+}
+
+TEST(RowsAhead, AreChosenWhereCtasTakeTurnsOnADeviceThatHasBulkCopies) {
+  const absl::StatusOr<Fusion> group = ParseFusion(Backward("bf16"));
+  ASSERT_TRUE(group.ok()) << group.status();
+  const auto stages = [&](const char* device, int64_t rows) {
+    const ScheduleContext context{.sizes = {rows, 4096}, .device = *FindDevice(device)};
+    return FindScheduler(SchedulerKind::kReduction)->choose(*group, context)->stages;
+  };
+  EXPECT_GT(stages("sm_90a", 8192), 1);
+  EXPECT_EQ(stages("sm_90a", 100), 0);
+  EXPECT_EQ(stages("sm_80", 8192), 0);
+}
+
+TEST(RowsAhead, ScheduleNeedsATurn) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  s.stages = 2;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("take them in turn"));
+  s.stages = 0;
+  s.reread = true;
+  EXPECT_FALSE(CheckSchedule(s).ok());
+}
+
+}  // namespace
+}  // namespace seam
