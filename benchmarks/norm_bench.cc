@@ -409,8 +409,7 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
   for (int registers : {1, 2, 4, 8, 16}) {
     const int64_t threads = (vectors + registers - 1) / registers;
     const int warps = static_cast<int>((threads + 31) / 32);
-    if (registers * chosen.vector > 64 || warps > 32 || warps * 8 < 9 * threads / 32 - 8) continue;
-    if (threads < 16) continue;
+    if (registers * chosen.vector > 64 || warps > 32 || threads < 16) continue;
     Schedule s = chosen;
     s.persistent = true;
     s.chan_welford = false;
@@ -427,6 +426,10 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
           if (reread && stages == 0) continue;
           s.stages = stages;
           s.reread = reread;
+          s.facts = chosen.facts;
+          list.push_back(s);
+          // The row's length as a constant: no masks where the threads divide it.
+          s.facts = {{"N", 1, columns}};
           list.push_back(s);
         }
       }

@@ -178,15 +178,48 @@ int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
 constexpr int64_t kOtherSharedBytes = 4096;
 
 // Brings rows ahead where the device can and a CTA takes several in turn: as many as have room, up
-// to `most`.
-void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int most, Schedule& s) {
+// to three. Rows for which a thread has no registers beside the states of its columns are read from
+// there by each pass.
+void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const int64_t stage = rows.StageBytes(s);
   if (device.max_cluster == 1 || stage == 0 || sized.rows <= s.grid * s.rows_per_cta()) return;
   const int64_t room =
       device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes;
-  const int stages = static_cast<int>(std::min<int64_t>(most, room / stage));
-  if (stages >= 2) s.stages = stages;
+  const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
+  if (stages < 2) return;
+  s.stages = stages;
+  const int limit = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
+  s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) > limit - 40;
+}
+
+// Columns of the rows that an SM has in hand, where copies bring the next ones: few threads with
+// many columns each. Source: schedules timed side by side on an H200, docs/schedulers.md.
+constexpr int kColumnsInHand = 6144;
+
+// A thread keeps the states of its columns through all turns: 16 columns of the row to a thread, 32
+// of a long one, 8 where there are many states.
+void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+  const int64_t vectors = std::max<int64_t>(1, CeilDivide(sized.columns, s.vector));
+  const bool ahead = sized.context.device.max_cluster > 1 && rows.StageBytes(s) > 0 && states <= 2;
+  const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
+  if (ahead) {
+    const Share shares[] = {
+        {2 * some, 128, 512}, {some, 32, 1024}, {std::max(1, some / 2), 1, 1024}, {some, 1, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
+  } else {
+    const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
+  }
+  const int threads = s.lanes_per_row * s.warps_per_row;
+  s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
+  const int held = s.registers * s.vector;
+  const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
+  s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
+  if (!ahead) return;
+  const int64_t in_hand = s.rows_per_cta() * std::max<int64_t>(sized.columns, 1);
+  s.min_ctas_per_sm = static_cast<int>(
+      std::clamp<int64_t>(CeilDivide(kColumnsInHand, in_hand), 1, s.min_ctas_per_sm));
 }
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
@@ -219,16 +252,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   } else if (states == 0) {
     ChooseInner(sized, rows, s);
   } else {
-    const int64_t vectors = std::max<int64_t>(1, CeilDivide(sized.columns, s.vector));
-    const int elements = states <= 2 ? 16 : 8;
-    const int some = std::max(1, elements / s.vector);
-    const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
-    s.persistent = ShareRow(rows, vectors, shares, s);
-    const int threads = s.lanes_per_row * s.warps_per_row;
-    s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
-    const int held = s.registers * s.vector;
-    const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
-    s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
+    ShareCrossedRow(sized, rows, states, s);
   }
   int64_t most = ResidentCtas(s, sized.context.device);
   if (states > 0 && !s.persistent) {
@@ -243,7 +267,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
   const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   s.grid = static_cast<int>(std::min<int64_t>({sets, most, 65535}));
-  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, 3, s);
+  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, states, s);
 }
 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have

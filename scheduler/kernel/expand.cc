@@ -892,7 +892,8 @@ class Expander {
       const bool anywhere = vector_ > 1 && level == Level::kElement &&
                             !space.resident.contains(id) &&
                             (kind == Access::kScattered || (kind == Access::kUnaligned && !stays));
-      const bool late = absl::c_linear_search(late_, id);
+      const bool late =
+          absl::c_linear_search(late_, id) || (options_.reread && copied_.contains(id));
       if (value.kind == TileKind::Load && value.lets.empty() && !anywhere && !late) {
         LoadForStep(id, space, importer, mask);
       } else if (level == Level::kUnit ||
