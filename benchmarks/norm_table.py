@@ -11,7 +11,8 @@ if len(sys.argv) != 2:
 with open(sys.argv[1], encoding='utf-8') as file:
     figures = json.load(file)
 kernels = list(dict.fromkeys((row['op'], row['dtype']) for row in figures['rows']))
-fractions = {(row['op'], row['dtype'], row['columns']): row['fraction'] for row in figures['rows']}
+fractions = {(row['op'], row['dtype'], row['columns']): row['fraction'] for row in figures['rows']
+             if row.get('impl', 'seam') == 'seam'}
 print('| N |', ' | '.join(f'{op} {dtype}' for op, dtype in kernels), '|')
 print('|---' * (len(kernels) + 1) + '|')
 for columns in sorted({row['columns'] for row in figures['rows']}):

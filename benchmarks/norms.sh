@@ -1,0 +1,16 @@
+#!/bin/bash
+# Times every normalization kernel at every row length, then PyTorch's, where it is there, in the same run.
+#
+#   benchmarks/norms.sh OUT.json [SECONDS FOR PYTORCH]
+#
+# NORM_BENCH names the program where it is not in build/benchmarks. `benchmarks/norm_plot.py OUT.json FOLDER` draws the
+# file, `benchmarks/norm_table.py OUT.json` makes the README's table of it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+out=${1:?usage: benchmarks/norms.sh OUT.json [SECONDS FOR PYTORCH]}
+"${NORM_BENCH:-build/benchmarks/norm_bench}" --json "$out" --dtypes bf16,f32 \
+  --ops layer_norm,rms_norm,softmax,layer_norm_backward,rms_norm_backward,softmax_backward \
+  --columns 256,512,1000,1024,2048,4096,4099,5120,5632,8192,10007,12288,16384,32768,65536,131072,262144
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+  python3 benchmarks/peer_norms.py "$out" --seconds "${2:-600}"
+fi
