@@ -130,6 +130,12 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
     SEAM_ASSIGN_OR_RETURN(const int64_t columns, sizes.Of(sized.shape.Extent(held)));
     sized.columns = std::max(sized.columns, columns);
   }
+  const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
+  for (auto a = sized.shape.order.rbegin(); a != sized.shape.order.rend(); ++a) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t n, sizes.Of(sized.shape.axes.extent(*a)));
+    if (!is_row(*a) && sized.beside > 1) break;
+    (is_row(*a) ? sized.beside : sized.run) *= std::max<int64_t>(n, 1);
+  }
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     if (sized.shape.crosses[i] == Crossing::kNone) continue;
     SymInt results = 1;

@@ -155,6 +155,28 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
 }
 
+// Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
+// the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
+// memory; warps down the other columns.
+bool IsInterleaved(const SizedGroup& sized, const Schedule& s) {
+  constexpr int kFewVectors = 8;
+  return sized.beside > 1 && sized.run < sized.columns && sized.run <= kFewVectors * s.vector;
+}
+void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  s.lanes_per_row = PowerOfTwoAtLeast(CeilDivide(sized.run, s.vector), 32);
+  s.lanes_per_row = std::max<int>(s.lanes_per_row, 32 / PowerOfTwoAtLeast(sized.beside, 32));
+  const int64_t vectors = CeilDivide(sized.columns, int64_t{s.vector} * s.lanes_per_row);
+  s.registers = rows.Words(4, s) <= kMostWords / 2 ? 4 : 2;
+  s.warps_per_row = static_cast<int>(std::clamp<int64_t>(CeilDivide(vectors, s.registers), 1, 16));
+  s.row_warps = std::max(1, 4 / s.warps_per_row);
+  s.persistent = s.columns_per_step() >= sized.columns;
+  if (!s.persistent) {
+    s.registers = 2;
+    s.warps_per_row = 8;
+  }
+  s.min_ctas_per_sm = std::max(1, 768 / s.threads());
+}
+
 void ChooseOuter(const SizedGroup& sized, Schedule& s) {
   const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, s.vector), 32);
   s.lanes_per_row = 32 / row_lanes;
@@ -421,17 +443,22 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     s.shift = true;
     SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
   }
+  const bool interleaved = !s.outer && IsInterleaved(sized, s);
   if (s.outer) {
     ChooseOuter(sized, s);
+  } else if (interleaved) {
+    ChooseInterleaved(sized, rows, s);
   } else {
     ChooseInner(sized, rows, s);
   }
   // Too few rows for the machine: CTAs share them.
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
-  if (!s.persistent && !sized.shape.crossed() && ctas * 2 <= context.device.sms && steps >= 4) {
+  const int64_t enough = interleaved ? ResidentCtas(s, context.device) : 2 * context.device.sms;
+  if (!s.persistent && !sized.shape.crossed() && ctas * (interleaved ? 2 : 4) <= enough &&
+      steps >= 4) {
     if (s.outer) s.min_ctas_per_sm = 2;
-    s.split = static_cast<int>(std::min(2 * context.device.sms / ctas, CeilDivide(steps, 2)));
+    s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
     s.shift = false;
   }
   if (sized.shape.crossed() && !s.outer && !s.shift)

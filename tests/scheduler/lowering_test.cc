@@ -247,5 +247,35 @@ TEST(Indexing, GatherAndIndexSelect) {
               {});
 }
 
+// Groups of a few channels that lie last: a warp reads neighbouring groups.
+constexpr char kGroupNormChannelsLast[] = R"(fusion group_norm {
+  symbol N
+  symbol P
+  symbol G
+  symbol K
+  input x: bf16[N, P, G*K]
+  input weight: f32[G*K]
+  g = reshape(cast(x, dtype=f32), sizes=[N, P, G, K])
+  mean, m2, count = welford(g, axes=[1, 3])
+  y = (g - mean[:, None, :, None]) * rsqrt(m2 / count + 1e-5)[:, None, :, None]
+  out = cast(reshape(y, sizes=[N, P, G*K]) * weight, dtype=bf16)
+  output out
+})";
+
+TEST(Lowering, InterleavedRows) {
+  for (const int64_t g : {1, 3, 32, 40}) {
+    for (const int64_t k : {1, 5, 8, 16, 40}) {
+      for (const int64_t p : {1, 37, 700}) {
+        const GroupResult result = testing::RunGroupText(
+            kGroupNormChannelsLast, {.sizes = {{"N", 2}, {"P", p}, {"G", g}, {"K", k}}});
+        EXPECT_TRUE(result.status.ok()) << result.status << "\n" << result.schedule.ToString();
+        if (g == 32 && k == 8) {
+          EXPECT_EQ(result.schedule.lanes_per_row, 1);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace seam
