@@ -424,9 +424,13 @@ class Emitter {
     for (const Operand& operand : node.arguments) arguments.push_back(Read(operand));
     if (divisions_ != nullptr && divisions_->Contains(node)) {
       Write(node.fragment, node.slot,
-            absl::StrCat("seam_quotient(", arguments[0], ", ", arguments[1], ", ", exact_, ")"));
+            node.loose ? absl::StrCat(arguments[0], " * (1.0f / ", arguments[1], ")")
+                       : absl::StrCat("seam_quotient(", arguments[0], ", ", arguments[1], ", ",
+                                      exact_, ")"));
       return;
     }
+    if (node.loose && node.op == OpKind::Exp)
+      return Write(node.fragment, node.slot, absl::StrCat("__expf(", arguments[0], ")"));
     // `where` chooses between its second and third operand.
     const DType in = TypeOf(node.arguments[node.op == OpKind::Where ? 1 : 0]);
     Write(node.fragment, node.slot,

@@ -21,6 +21,7 @@
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/block_writer.h"
 #include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/loose.h"
 #include "scheduler/kernel/reduction_state.h"
 #include "scheduler/kernel/rows_ahead.h"
 
@@ -127,6 +128,7 @@ class Expander {
                                     : CeilDiv(rows_, at_.rows_per_cta) * options_.split;
     row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(at_.row, rows_);
     levels_.resize(tile_.values.size());
+    loose_ = FindLoose(tile_);
     std::vector<bool> resident;
     for (size_t s = 0; s < tile_.spaces.size(); ++s) {
       SEAM_RETURN_IF_ERROR(PrepareSpace(static_cast<int>(s)));
@@ -507,7 +509,7 @@ class Expander {
         break;
       }
       case TileKind::Map: {
-        Map map{value.op, fragment, slot, {}};
+        Map map{value.op, fragment, slot, {}, loose_[id]};
         for (TileId operand : value.operands) map.arguments.push_back(Read(operand));
         w_.Emit(std::move(map));
         break;
@@ -1406,6 +1408,7 @@ class Expander {
   std::vector<SpaceState> spaces_;
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
+  std::vector<bool> loose_;
   Holds holds_;
   bool packs_ = false;              // Narrow elements of a row stay packed.
   std::map<TileId, Scalar> fills_;  // Of loads, where it is not zero.

@@ -120,6 +120,7 @@ struct Map {
   int fragment;
   SymInt slot;
   std::vector<Operand> arguments;
+  bool loose = false;  // f32 exponential or division: an error of a part in 10^5 does no harm.
 };
 
 // fragment[slot] = value of an integer expression: an index, a mask, a size.

@@ -99,8 +99,8 @@ class Printer {
     for (const Operand& operand : node.arguments) {
       absl::StrAppend(&arguments, arguments.empty() ? "" : ", ", Value(operand));
     }
-    return absl::StrCat(Slot(node.fragment, node.slot), " = ", OpName(node.op), "(", arguments,
-                        ")");
+    return absl::StrCat(Slot(node.fragment, node.slot), " = ", OpName(node.op), "(", arguments, ")",
+                        node.loose ? " loose" : "");
   }
   std::string Head(const IndexValue& node) const {
     return absl::StrCat(Slot(node.fragment, node.slot), " = index ", node.value.ToString());

@@ -1,0 +1,53 @@
+#include "scheduler/kernel/loose.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string KernelOf(const std::string& body) {
+  const testing::GroupResult result = testing::RunGroupText(
+      "fusion f {\n  symbol M\n  symbol N\n  input x: f32[M, N]\n  input z: f32[M, N]\n" + body +
+          "}\n",
+      {.sizes = {{"M", 3}, {"N", 40}}});
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  return result.kernel_text;
+}
+
+TEST(Loose, ExponentialsAndQuotientsThatAreRoundedAfterwards) {
+  const std::string kernel = KernelOf(R"(
+  e = exp(x)
+  s = sum(e, axes=[1])
+  y = cast(e / s[:, None], dtype=bf16)
+  output y
+)");
+  EXPECT_THAT(kernel, ContainsRegex("= exp\\(.*\\) loose\n"));
+  EXPECT_THAT(kernel, ContainsRegex("= div\\(.*\\) loose\n"));
+}
+
+TEST(Loose, NotWhatIsStoredComparedAddedOrExact) {
+  for (const char* body : {
+           "  e = exp(x)\n  output e\n",
+           "  y = cast(exp(x) + z, dtype=bf16)\n  output y\n",
+           "  s = sum(exp(x), axes=[1])\n  output s\n",
+           "  e = exp(x)\n  s = sum(e, axes=[1])\n  l = log(s)\n  y = cast(e / s[:, None], "
+           "dtype=bf16)\n  output y\n  output l\n",
+           "  s = sum(exp(x) * z, axes=[1])\n  y = cast(x / s[:, None] + z, dtype=f16)\n  output "
+           "y\n",
+           "  y = cast(x / z, dtype=bf16)\n  output y\n",
+       }) {
+    EXPECT_THAT(KernelOf(body), Not(ContainsRegex("= exp\\(.*\\) loose\n"))) << body;
+  }
+  EXPECT_THAT(KernelOf("  y = cast(x / z, dtype=bf16)\n  output y\n"), Not(HasSubstr("loose")));
+  EXPECT_THAT(KernelOf("  y = cast(exp(x) / z, dtype=bf16)\n  output y\n"), HasSubstr("loose"));
+}
+
+}  // namespace
+}  // namespace seam
