@@ -345,11 +345,14 @@ class Emitter {
     }
     const bool written = node.space == Space::Shared || kernel_.buffers[node.array].written;
     for (int k = 0; k < pieces.count; ++k) {
+      if (!node.aligned) {
+        Keep(node, k * pieces.elements, pieces,
+             UnalignedWords(node, k * pieces.elements, pieces, predicate));
+        continue;
+      }
       const std::string pointer =
           absl::StrCat(base, " + ", index, k == 0 ? "" : absl::StrCat(" + ", k * pieces.elements));
-      const std::string load =
-          node.aligned ? access_.Load(pointer, pieces.bytes, HintOf(node), written)
-                       : access_.LoadUnaligned(pointer, pieces.bytes, DTypeBytes(dtype), written);
+      const std::string load = access_.Load(pointer, pieces.bytes, HintOf(node), written);
       const std::string piece = names_.Unique("p");
       if (predicate.empty()) {
         text_.Line(absl::StrCat("const ", PieceType(pieces.bytes), " ", piece, " = ", load, ";"));
@@ -361,25 +364,71 @@ class Emitter {
       std::vector<std::string> words;
       for (int w = 0; w < std::max(1, pieces.bytes / 4); ++w)
         words.push_back(WordOf(piece, pieces.bytes, w));
-      const SymInt slot = node.slot + k * pieces.elements;
-      if (MovesWords(node, pieces)) {
-        const SymInt first = FloorDiv(slot, t.elements_per_word);
-        for (size_t w = 0; w < words.size(); ++w) {
-          text_.Line(
-              absl::StrCat(Register(t, first + static_cast<int64_t>(w)), " = ", words[w], ";"));
-        }
-      } else if (t.elements_per_word > 0) {
-        for (int e = 0; e < pieces.elements; ++e) {
-          const int shift = e % t.elements_per_word * 8 * DTypeBytes(dtype);
-          const std::string& word = words[e / t.elements_per_word];
-          InsertBits(node.fragment, slot + e,
-                     shift == 0 ? word : absl::StrCat(word, " >> ", shift));
-        }
-      } else {
-        for (int e = 0; e < pieces.elements; ++e)
-          Write(node.fragment, slot + e, ElementOf(dtype, words, e));
-      }
+      Keep(node, k * pieces.elements, pieces, words);
     }
+  }
+
+  // The words of a piece to its slots, from the one of element `part` on.
+  void Keep(const kernel::Load& node, int part, Pieces pieces,
+            const std::vector<std::string>& words) {
+    const DType dtype = DTypeOf(node.fragment);
+    const FragmentText& t = fragments_[node.fragment];
+    const SymInt slot = node.slot + part;
+    if (MovesWords(node, pieces)) {
+      const SymInt first = FloorDiv(slot, t.elements_per_word);
+      for (size_t w = 0; w < words.size(); ++w) {
+        text_.Line(
+            absl::StrCat(Register(t, first + static_cast<int64_t>(w)), " = ", words[w], ";"));
+      }
+    } else if (t.elements_per_word > 0) {
+      for (int e = 0; e < pieces.elements; ++e) {
+        const int shift = e % t.elements_per_word * 8 * DTypeBytes(dtype);
+        const std::string& word = words[e / t.elements_per_word];
+        InsertBits(node.fragment, slot + e, shift == 0 ? word : absl::StrCat(word, " >> ", shift));
+      }
+    } else {
+      for (int e = 0; e < pieces.elements; ++e)
+        Write(node.fragment, slot + e, ElementOf(dtype, words, e));
+    }
+  }
+
+  // A piece that starts anywhere, cut out of the words that hold it. 16-bit elements that start
+  // inside a word end inside another, of which only the last element is read: it may be the
+  // buffer's. Words have numbers, not addresses, since those of neighbouring vectors differ by what
+  // fits an instruction.
+  std::vector<std::string> UnalignedWords(const kernel::Load& node, int part, Pieces pieces,
+                                          const std::string& predicate) {
+    const DType dtype = DTypeOf(node.fragment);
+    const int bytes = DTypeBytes(dtype);
+    const bool half = bytes == 2;
+    const SymInt begin = node.index + part;
+    const std::string& base = Pointer(node);
+    const bool written = kernel_.buffers[node.array].written;
+    std::vector<std::string> words, loads;
+    const auto load = [&](absl::string_view pointer, int piece_bytes) {
+      words.push_back(names_.Unique("w"));
+      loads.push_back(absl::StrCat(words.back(), " = ",
+                                   access_.Load(pointer, piece_bytes, HintOf(node), written), ";"));
+    };
+    const std::string first = text_.Name(FloorDiv(begin * bytes, 4));
+    for (int w = 0; w < pieces.bytes / 4; ++w)
+      load(absl::StrCat("(const unsigned*)", base, " + ", first, " + ", w), 4);
+    if (half) load(absl::StrCat(base, " + ", text_.Name(begin + pieces.elements - 1)), 2);
+    const std::vector<std::string> fill = PackConstant(dtype, node.fill, pieces.elements);
+    std::string declared;
+    for (size_t w = 0; w < words.size(); ++w)
+      absl::StrAppend(&declared, w == 0 ? "" : ", ", words[w], " = ", fill[w % fill.size()]);
+    text_.Line(absl::StrCat("unsigned ", declared, ";"));
+    const std::string all = absl::StrJoin(loads, " ");
+    text_.Line(predicate.empty() ? all : absl::StrCat("if (", predicate, ") { ", all, " }"));
+    if (!half) return words;
+    const std::string bits = text_.Name(Mod(begin, 2) * 16);
+    for (size_t w = 0; w + 1 < words.size(); ++w) {
+      text_.Line(absl::StrCat(words[w], " = __funnelshift_r(", words[w], ", ", words[w + 1], ", ",
+                              bits, ");"));
+    }
+    words.pop_back();
+    return words;
   }
 
   void Emit(const kernel::Store& node) {

@@ -216,34 +216,6 @@ std::string AccessFunctions::Load(absl::string_view pointer, int bytes, CacheHin
   return absl::StrCat(name, "(", pointer, ")");
 }
 
-// Aligned words, one more than the piece has where elements may start inside a word, and of their
-// bytes those that are wanted.
-std::string AccessFunctions::LoadUnaligned(absl::string_view pointer, int bytes, int element_bytes,
-                                           bool written) {
-  const std::string name =
-      absl::StrCat("access_load_unaligned_", written ? "written_" : "", bytes, "_", element_bytes);
-  const int words = bytes / 4;
-  const bool whole_words = element_bytes >= 4;
-  std::vector<std::string> loads, pieces;
-  for (int w = 0; w < words + !whole_words; ++w) {
-    loads.push_back(absl::StrCat(
-        "w", w,
-        written ? absl::StrCat(" = word[", w, "]") : absl::StrCat(" = __ldg(word + ", w, ")")));
-  }
-  for (int w = 0; w < words; ++w) {
-    pieces.push_back(whole_words ? absl::StrCat("w", w)
-                                 : absl::StrCat("__funnelshift_r(w", w, ", w", w + 1, ", shift)"));
-  }
-  definitions_.insert(absl::StrCat(
-      "__device__ __forceinline__ ", PieceType(bytes), " ", name, "(const void* pointer) {\n",
-      whole_words
-          ? "  const unsigned* word = (const unsigned*)pointer;\n"
-          : "  const unsigned shift = 8u * ((unsigned)(unsigned long long)pointer & 3u);\n"
-            "  const unsigned* word = (const unsigned*)((const char*)pointer - shift / 8u);\n",
-      "  const unsigned ", absl::StrJoin(loads, ", "), ";\n  return ", PieceOf(pieces), ";\n}\n"));
-  return absl::StrCat(name, "(", pointer, ")");
-}
-
 std::string AccessFunctions::Store(absl::string_view pointer, int bytes, CacheHint hint,
                                    absl::string_view piece) {
   if (hint == CacheHint::Default || hint == CacheHint::ReadOnly) {

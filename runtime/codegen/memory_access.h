@@ -35,9 +35,6 @@ class AccessFunctions {
   // An expression of PieceType (of `unsigned` below 4 bytes): the piece at `pointer`. `written`:
   // this kernel may also write there.
   std::string Load(absl::string_view pointer, int bytes, kernel::CacheHint hint, bool written);
-  // The same for a piece of 4 to 16 bytes that starts at any element of a buffer whose base is
-  // aligned to 4 bytes; where elements are narrower than that, the word behind it is read too.
-  std::string LoadUnaligned(absl::string_view pointer, int bytes, int element_bytes, bool written);
   // A statement without its semicolon.
   std::string Store(absl::string_view pointer, int bytes, kernel::CacheHint hint,
                     absl::string_view piece);

@@ -175,19 +175,15 @@ absl::Status Simulation::CheckAddresses(const CompiledStmt& s, const Access& nod
                                         const Lanes& lanes) {
   const int element_bytes = DTypeBytes(memory.dtype);
   bool aligned = node.width > 1;
-  int64_t read = node.width;
-  if constexpr (requires { node.aligned; }) {
-    aligned &= node.aligned;
-    if (!node.aligned) read += kernel::UnalignedMargin(memory.dtype);
-  }
+  if constexpr (requires { node.aligned; }) aligned &= node.aligned;
   const int64_t vector = aligned ? std::min(16, node.width * element_bytes) / element_bytes : 1;
   for (const int t : lanes) {
-    if (index[t] < 0 || index[t] > memory.num_elements - read) {
-      return Fault(
-          s, t,
-          absl::StrCat("element ", index[t], read > 1 ? absl::StrCat(" (", read, " wide)") : "",
-                       " is outside ", memory.shared ? "shared array " : "buffer ", memory.name,
-                       " of ", memory.num_elements));
+    if (index[t] < 0 || index[t] > memory.num_elements - node.width) {
+      return Fault(s, t,
+                   absl::StrCat("element ", index[t],
+                                node.width > 1 ? absl::StrCat(" (", node.width, " wide)") : "",
+                                " is outside ", memory.shared ? "shared array " : "buffer ",
+                                memory.name, " of ", memory.num_elements));
     }
     if ((index[t] & (vector - 1)) != 0) {
       return Fault(s, t,

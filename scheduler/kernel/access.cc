@@ -40,8 +40,7 @@ Access ClassifyAccess(SymInt index, SymInt v, int vector, int dtype_bytes,
   }
   if (width > 1) return {Access::kVector, width, base};
   const int neighbours = std::min(vector, 16 / dtype_bytes);
-  const bool movable =
-      base_alignment_bytes >= 16 && neighbours > 1 && neighbours * dtype_bytes >= 4;
+  const bool movable = base_alignment_bytes >= 16 && neighbours > 1 && dtype_bytes > 1;
   return {movable ? Access::kUnaligned : Access::kScattered, movable ? neighbours : 1, base};
 }
 

@@ -556,14 +556,13 @@ class Expander {
         w_.Emit(load);
       }
     };
-    if (access.kind == Access::kVector && !DependsOn(predicate, v_)) return vectors(predicate);
+    if (!DependsOn(predicate, v_)) return vectors(predicate);
     // A vector that is partly outside its row is read whole all the same where there is memory:
     // nobody uses what the mask excludes, and element by element the row's ends would take longer
     // than all the rest of it.
-    const int beyond = access.kind == Access::kUnaligned ? UnalignedMargin(value.dtype) : 0;
     const SymInt in_buffer =
         SymAnd(SymGe(access.base, 0),
-               SymLe(access.base + vector_ + beyond, out_.buffers[value.buffer].num_elements));
+               SymLe(access.base + vector_, out_.buffers[value.buffer].num_elements));
     // Where the row ends with the buffer, being in the buffer says it all.
     const SymInt wanted = WholeVector(predicate).is_same(in_buffer) ? 1 : UnitMask(predicate);
     w_.Branch(

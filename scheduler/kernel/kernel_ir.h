@@ -81,8 +81,8 @@ enum class CacheHint : uint8_t { Default, Streaming, EvictFirst, EvictLast, Read
 
 // fragment[slot .. slot+width) = memory[index .. index+width) where `predicate` holds, else `fill`.
 // width > 1 asserts that the address is aligned to width elements or 16 bytes, whichever is less,
-// unless `aligned` is false: then width elements of global memory, 4 to 16 bytes, start anywhere,
-// and there are UnalignedMargin(dtype) more elements behind them.
+// unless `aligned` is false: then width elements of global memory, 4 to 16 bytes and none of them a
+// single byte, start anywhere.
 struct Load {
   int fragment;
   SymInt slot;
@@ -95,11 +95,6 @@ struct Load {
   CacheHint hint = CacheHint::Default;
   bool aligned = true;
 };
-
-// Unaligned elements are cut out of the words that hold them, which may take in the next word.
-inline int UnalignedMargin(DType dtype) {
-  return DTypeBytes(dtype) < 4 ? 4 / DTypeBytes(dtype) : 0;
-}
 
 // memory[index .. index+width) = fragment[slot .. slot+width) where `predicate` holds.
 struct Store {

@@ -246,8 +246,8 @@ class Verifier {
     SEAM_RETURN_IF_ERROR(CheckResult(node.fragment, node.slot, dtype));
     if constexpr (requires { node.aligned; }) {
       const int bytes = node.width * DTypeBytes(dtype);
-      if (!node.aligned && (!global || bytes < 4 || bytes > 16)) {
-        return Error("an unaligned access of ", bytes, " bytes");
+      if (!node.aligned && (!global || bytes < 4 || bytes > 16 || DTypeBytes(dtype) == 1)) {
+        return Error("an unaligned access of ", node.width, " elements of ", DTypeName(dtype));
       }
     }
     const int access_bytes = std::min(16, node.width * DTypeBytes(dtype));

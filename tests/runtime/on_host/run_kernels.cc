@@ -22,6 +22,7 @@ Coordinate blockIdx, blockDim, threadIdx;
 
 #define __device__
 #define __global__
+#define __launch_bounds__(...)
 #define __forceinline__ inline
 #define __CUDA_ARCH__ 750
 
@@ -29,10 +30,16 @@ inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline double __hiloint2double(int high, int low) {
+  return std::bit_cast<double>(static_cast<long long>(high) << 32 | static_cast<unsigned>(low));
+}
 inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
 inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __popcll(unsigned long long x) { return std::popcount(x); }
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
+  return bits == 0 ? low : low >> bits | high << (32 - bits);
+}
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
 // The host's cube root of a double errs by several units in the last place; CUDA's by one.
@@ -142,6 +149,29 @@ TEST(SharedDivisor, QuotientsAreTheDivisions) {
   for (const float b : {0.0f, -0.0f, 1e-45f, 0x1.fffffep-27f, 0x1p26f, infinity, -infinity})
     EXPECT_FALSE(seam_divides(b)) << b;
   EXPECT_FALSE(seam_divides(infinity - infinity));
+}
+
+// Vectors of `Storage` that start anywhere, up to the last element that there is.
+template <typename Storage, typename Kernel>
+void CopyUnaligned(Kernel kernel, int width, Storage minus_one) {
+  std::vector<Storage> x(70);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<Storage>(i + 1);
+  for (long long s = 0; s < 9; ++s) {
+    std::vector<Storage> y(32 * static_cast<size_t>(width));
+    for (threadIdx.x = 0; threadIdx.x < 32; ++threadIdx.x)
+      kernel(x.data(), y.data(), s, static_cast<long long>(x.size()));
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t end = static_cast<size_t>(s) + (i / width + 1) * width;
+      ASSERT_EQ(y[i], end <= x.size() ? x[static_cast<size_t>(s) + i] : minus_one)
+          << "element " << i << " from " << s;
+    }
+  }
+}
+
+TEST(UnalignedLoads, StartAnywhere) {
+  CopyUnaligned<unsigned short>(unaligned_bf16::copy, 8, 0xbf80);
+  CopyUnaligned<float>(unaligned_f32::copy, 4, -1);
+  CopyUnaligned<double>(unaligned_f64::copy, 2, -1);
 }
 
 }  // namespace

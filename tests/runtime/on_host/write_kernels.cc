@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "runtime/codegen/emitter.h"
 #include "runtime/codegen/prelude.h"
 #include "tests/support/op_samples.h"
+#include "tests/support/sample_kernels.h"
 
 namespace seam {
 namespace {
@@ -24,6 +26,31 @@ void RemoveFunction(const std::string& signature, std::string& text) {
   text.erase(begin, end + 3 - begin);
 }
 
+// y[n] = x[s], y[n + 1] = x[s + 1], ... in vectors that start anywhere; -1 where there is no x.
+std::string UnalignedKernel(DType dtype, int width) {
+  const std::string type(DTypeName(dtype));
+  testing::KernelDraft d("copy", 32);
+  const SymInt s = d.Parameter("s"), n = d.Parameter("n");
+  const int x = d.Buffer("x", dtype, n, false), y = d.Buffer("y", dtype, 32 * width, true);
+  const int f = d.Fragment("f", dtype, width);
+  const SymInt at = s + width * d.thread;
+  kernel::Load load{f, 0, width, kernel::Space::Global, x, at, SymLe(at + width, n)};
+  load.fill = FloatScalar(-1);
+  load.aligned = false;
+  testing::Emit(&d.k.body, load);
+  for (int v = 0; v < width; ++v) {
+    testing::Emit(&d.k.body,
+                  kernel::Store{f, v, 1, kernel::Space::Global, y, width * d.thread + v});
+  }
+  const absl::StatusOr<std::string> text = EmitCuda(d.k);
+  if (!text.ok()) {
+    std::fprintf(stderr, "%s\n", text.status().ToString().c_str());
+    std::exit(1);
+  }
+  return absl::StrCat("namespace unaligned_", type, " {\n",
+                      absl::StrReplaceAll(*text, {{"extern \"C\"", "static"}}), "}\n");
+}
+
 void Write() {
   std::string kernels, table;
   int count = 0;
@@ -38,6 +65,8 @@ void Write() {
   kernels = absl::StrReplaceAll(kernels, {{"extern \"C\"", "static"}});
   std::printf("%s\n%s\nSampleKernelFunction* const kKernels[] = {%s};\n", prelude.c_str(),
               kernels.c_str(), table.c_str());
+  std::printf("%s%s%s\n", UnalignedKernel(DType::BF16, 8).c_str(),
+              UnalignedKernel(DType::F32, 4).c_str(), UnalignedKernel(DType::F64, 2).c_str());
 }
 
 }  // namespace
