@@ -73,10 +73,10 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
       for (const kernel::TileSpace& space : tile.spaces) {
         if (!space.column.is_symbolic() || !kernel::DependsOn(index, space.column)) continue;
         const SymInt start = kernel::Substitute(index, space.column, 0);
-        // Shifted rows start at aligned addresses by construction.
-        const SymInt origin =
-            shift && (index - start).is_same(space.column) ? Mod(start, vector) : SymInt(0);
-        at = kernel::Substitute(at, space.column, vector * q + v - origin);
+        // The body of a shifted row starts at an aligned address by construction.
+        const SymInt head =
+            shift && (index - start).is_same(space.column) ? Mod(-start, vector) : SymInt(0);
+        at = kernel::Substitute(at, space.column, head + vector * q + v);
       }
     }
     const int bytes = DTypeBytes(tile.buffers[buffer].dtype);

@@ -32,6 +32,11 @@ SymImporter Pinned(const Fusion& group, const Schedule& schedule) {
   return pinned;
 }
 
+// The most columns that the threads of a row hold at once, ends included.
+int64_t HeldColumns(const Schedule& schedule) {
+  return schedule.columns_per_step() + (schedule.shift ? schedule.vector - 1 : 0);
+}
+
 std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
                             SymImporter& pinned) {
   std::vector<Guard> guards;
@@ -50,10 +55,9 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
   }
   if (schedule.persistent) {
     for (const std::vector<AxisId>& columns : shape.held) {
-      const SymInt held = shape.Extent(columns) + (schedule.shift ? schedule.vector - 1 : 0);
-      require(SymLe(held, schedule.columns_per_step()),
-              absl::StrCat("a row of at most ", schedule.columns_per_step(),
-                           " elements is kept in registers"));
+      const int64_t held = HeldColumns(schedule);
+      require(SymLe(shape.Extent(columns), held),
+              absl::StrCat("a row of at most ", held, " elements is kept in registers"));
     }
   }
   if (schedule.grid > 0 && !schedule.persistent) {
@@ -71,9 +75,8 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
   return guards;
 }
 
-// The distance of a row's first element from an aligned address, for the first load or store along
-// the columns.
-SymInt ShiftOf(const TracedKernel& traced, int vector) {
+// The index of a row's first element, for the first load along the columns.
+SymInt StartOf(const TracedKernel& traced) {
   const kernel::TileKernel& tile = traced.tile;
   for (const kernel::TileValue& v : tile.values) {
     if (v.kind != kernel::TileKind::Load || !v.lets.empty()) continue;
@@ -81,7 +84,7 @@ SymInt ShiftOf(const TracedKernel& traced, int vector) {
       if (!space.column.is_symbolic() || space.whole || !kernel::DependsOn(v.index, space.column))
         continue;
       const SymInt start = kernel::Substitute(v.index, space.column, 0);
-      if ((v.index - start).is_same(space.column)) return Mod(start, vector);
+      if ((v.index - start).is_same(space.column)) return start;
     }
   }
   return 0;
@@ -187,13 +190,12 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;
   expand.index32 = schedule.index32;
-  if (schedule.shift) expand.shift = ShiftOf(traced, schedule.vector);
+  if (schedule.shift) expand.start = StartOf(traced);
   // Those that a row holds whole are so by guards; others only if their extent is known.
   const kernel::TileKernel& tile = traced.tile;
   for (size_t i = 0; i < tile.spaces.size(); ++i) {
-    const SymInt extent = tile.spaces[i].extent + (schedule.shift ? schedule.vector - 1 : 0);
     expand.persistent.push_back(
-        ProvablyLe(extent, schedule.columns_per_step()) ||
+        ProvablyLe(tile.spaces[i].extent, HeldColumns(schedule)) ||
         (schedule.persistent && absl::c_linear_search(traced.held_spaces, static_cast<int>(i))));
   }
   return kernel::ExpandTile(tile, expand);

@@ -11,6 +11,7 @@
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer
 // one is read again.
 #include <algorithm>
+#include <numeric>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -53,8 +54,14 @@ constexpr int kBusyInstructions = 96;
 // Registers of a thread that unpacks narrow data, beside these.
 constexpr int kUnpackedWords = 36;
 
+// Registers of a thread for an element of a row's ends, and for where these and the body are.
+constexpr int kEndWords = 8;
+
 // Registers that a thread has beside what it holds, as long as enough threads fit an SM.
 constexpr int kFreeWords = 56;
+
+// Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
+constexpr int64_t kShiftedVectors = 16;
 
 // Rows at the tile level, for what a thread keeps of them between passes.
 class KeptRows {
@@ -120,9 +127,14 @@ bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> sha
   return false;
 }
 
+// Vectors of a row: of a shifted one those of its body.
+int64_t VectorsOf(const SizedGroup& sized, const Schedule& s) {
+  return std::max<int64_t>(
+      1, s.shift ? sized.columns / s.vector : CeilDivide(sized.columns, s.vector));
+}
+
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  const int64_t vectors =
-      std::max<int64_t>(1, CeilDivide(sized.columns + (s.shift ? s.vector - 1 : 0), s.vector));
+  const int64_t vectors = VectorsOf(sized, s);
   s.persistent = sized.widest_bytes < 4 ? ShareRow(rows, vectors, kNarrow, s)
                                         : ShareRow(rows, vectors, kWide, s);
   if (!s.persistent) {
@@ -134,17 +146,16 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
   // Half of an SM's threads hide the latency of memory; more registers than that leaves room for do
-  // not pay. Shifted rows are bound by arithmetic and want more threads where registers allow, and
-  // large CTAs another one to go on while they wait at a barrier.
+  // not pay. Large CTAs want another one to go on while they wait at a barrier.
   const double held = rows.Words(s.registers, s);
   const int least = s.threads() <= 768 ? 2 : 1;
   const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;
   const int hiding = busy ? 768 : 1024;
-  s.min_ctas_per_sm = std::max(
-      least, s.shift && held <= 16 ? 1536 / s.threads() : (hiding + s.threads() / 2) / s.threads());
+  s.min_ctas_per_sm = std::max(least, (hiding + s.threads() / 2) / s.threads());
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
-  if (sized.widest_bytes < 4 && !s.shift) {
-    const double words = sized.input_words * s.registers * s.vector + kUnpackedWords;
+  if (sized.widest_bytes < 4) {
+    const double words =
+        sized.input_words * s.registers * s.vector + kUnpackedWords + (s.shift ? kEndWords : 0);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
     s.min_ctas_per_sm = std::clamp(fit, std::min(least, s.min_ctas_per_sm), s.min_ctas_per_sm);
   }
@@ -222,7 +233,7 @@ constexpr int kColumnsInHand = 6144;
 // A thread keeps the states of its columns through all turns: 16 columns of the row to a thread, 32
 // of a long one, 8 where there are many states.
 void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
-  const int64_t vectors = std::max<int64_t>(1, CeilDivide(sized.columns, s.vector));
+  const int64_t vectors = VectorsOf(sized, s);
   const bool ahead = sized.context.device.max_cluster > 1 && rows.StageBytes(s) > 0 && states <= 2;
   const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
   if (ahead) {
@@ -252,12 +263,6 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const bool rows_are_neighbours = s.outer;
   s.outer = false;
   if (rows_are_neighbours) s.vector = 1;
-  // Narrow data are cut out of words where rows start anywhere.
-  const int unaligned = 16 / sized.widest_bytes;
-  if (s.vector == 1 && !rows_are_neighbours && sized.widest_bytes < 4 &&
-      sized.columns >= 16 * unaligned && s.alignment_bytes >= 16) {
-    s.vector = unaligned;
-  }
   int states = 0;  // A column's.
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
@@ -288,7 +293,19 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     most = std::clamp(sized.context.device.l2_bytes / place_bytes, int64_t{1}, most);
   }
   const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
-  s.grid = static_cast<int>(std::min<int64_t>({sets, most, 65535}));
+  int64_t grid = std::min<int64_t>({sets, most, 65535});
+  if (s.shift) {
+    // All rows that a CTA takes start equally far from an aligned address; CTAs without rows leave
+    // neutral states, if these stay in registers.
+    const int64_t step = s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta());
+    const int64_t more = CeilDivide(grid, step) * step;
+    if (s.persistent && more <= most) {
+      grid = more;
+    } else if (grid >= step) {
+      grid = grid / step * step;
+    }
+  }
+  s.grid = static_cast<int>(grid);
   if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, states, s);
 }
 
@@ -433,15 +450,15 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
+  if (s.vector == 1 && !s.outer && sized.columns >= kShiftedVectors * limit) {
+    s.shift = true;
+    SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+  }
   if (sized.shape.crosses_all_rows()) {
     ChooseCrossed(sized, rows, s);
     ChooseFinish(sized, s);
     s.chan_welford = !s.persistent;
     return s;
-  }
-  if (s.vector == 1 && !s.outer && sized.columns >= 1024) {
-    s.shift = true;
-    SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
   }
   const bool interleaved = !s.outer && IsInterleaved(sized, s);
   if (s.outer) {

@@ -63,8 +63,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "only rows with neighbours along the columns are shifted";
   } else if (!within(s.grid, 0, 65535)) {
     broken = "grid is not within 0 to 65535";
-  } else if (s.grid > 0 && (s.split > 1 || s.shift || s.outer)) {
-    broken = "rows taken in turn are neither shared nor shifted nor outer";
+  } else if (s.grid > 0 && (s.split > 1 || s.outer)) {
+    broken = "rows taken in turn are neither shared nor outer";
   } else if (!within(s.stages, 0, 16) || s.stages == 1) {
     broken = "stages is neither 0 nor within 2 to 16";
   } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread) {

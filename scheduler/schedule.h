@@ -45,8 +45,8 @@ struct Schedule {
   int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
-  bool shift =
-      false;  // Rows start where memory is aligned; only a row's first and last vectors are masked.
+  bool shift = false;  // Vectors begin at a row's first aligned address; the elements before it,
+                       // and those after the last whole vector, are computed one a thread.
   bool early = false;  // What all rows read alike, weights above all, is loaded before the
                        // first reduction, not after.
   bool chan_welford =
@@ -77,11 +77,10 @@ struct Schedule {
 //  - warps_per_row * row_warps is 1 to 32, a CTA's warps; registers is 1 to 256, split 1 to 65535;
 //  - a row kept in registers has a CTA to itself (persistent: split 1), and only rows with
 //    neighbours along the columns shift (shift: not outer);
-//  - grid is 0 to 65535, and CTAs that take rows in turn neither share nor shift them nor have
-//    vectors across them (grid: split 1, no shift, not outer);
+//  - grid is 0 to 65535, and CTAs that take rows in turn neither share them nor have vectors across
+//    them (grid: split 1, not outer);
 //  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
-//  turn
-//    (stages: persistent, grid; reread: stages);
+//    turn (stages: persistent, grid; reread: stages);
 //  - finish_lanes is a power of two up to 32;
 //  - a fact's multiple is at least 1.
 // That a persistent row fits, that facts hold, and that indices stay within 32 bits are guards of

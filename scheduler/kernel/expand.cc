@@ -5,6 +5,12 @@
 //   row     it does not depend on the column: once a thread, before the pass that first needs it;
 //   unit    it depends on the column but is the same for a whole vector: once a register step;
 //   element everything else: inside the innermost loop.
+//
+// Rows that start anywhere are a body of aligned vectors and fewer than two vectors' worth of ends,
+// one element a thread:
+//
+//   row  e e e | b b b b | b b b b | ... | b b b b | e e        b: body, e: ends
+//              `- aligned                          `- fewer than a vector
 #include "scheduler/kernel/expand.h"
 
 #include <algorithm>
@@ -123,17 +129,19 @@ class Expander {
     part_ = options_.split > 1 ? Mod(out_.block_x, options_.split) : SymInt(0);
     rows_ = base_->Import(tile_.rows);
     SEAM_RETURN_IF_ERROR(PlaceThreads());
+    if (options_.start && vector_ > 1) PlaceEnds();
 
     out_.grid_x = options_.grid > 0 ? SymInt(options_.grid)
                                     : CeilDiv(rows_, at_.rows_per_cta) * options_.split;
     row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(at_.row, rows_);
-    levels_.resize(tile_.values.size());
-    loose_ = FindLoose(tile_);
     std::vector<bool> resident;
     for (size_t s = 0; s < tile_.spaces.size(); ++s) {
-      SEAM_RETURN_IF_ERROR(PrepareSpace(static_cast<int>(s)));
+      PrepareSpace(static_cast<int>(s));
       resident.push_back(spaces_[s].persistent && !options_.reread);
     }
+    levels_.resize(tile_.values.size());
+    loose_ = FindLoose(tile_);
+    ends_.levels.resize(tile_.values.size());
     PrepareRowCopies();
     const HoldLimits limits = Limits();
     packs_ = !limits.unpacked;
@@ -237,17 +245,18 @@ class Expander {
     bool persistent = false;
   };
 
-  absl::Status PrepareSpace(int index) {
+  void PrepareSpace(int index) {
     const TileSpace& space = tile_.spaces[index];
     SpaceState state;
     state.extent = base_->Import(space.extent);
     const int split = space.whole ? 1 : options_.split;
     state.persistent = index < static_cast<int>(options_.persistent.size()) &&
                        options_.persistent[index] && split == 1;
-    SymInt shift = options_.shift.is_same(0) ? SymInt(0) : RowImporter().Import(options_.shift);
     const int64_t per_step = options_.columns_per_step;
-    const SymInt covered = state.extent + (shift.is_same(0) ? 0 : vector_ - 1);
-    state.column = at_.column - shift;
+    const bool cut = has_ends_ && space.column.is_symbolic();
+    const SymInt head = cut ? ends_.head : SymInt(0);
+    const SymInt covered = cut ? Max(FloorDiv(state.extent, vector_) * vector_, 1) : state.extent;
+    state.column = head + at_.column;
     // No columns at all: one step, in which all of them are masked.
     if (!state.persistent && !covered.is_same(0)) {
       state.steps = CeilDiv(CeilDiv(covered, split), per_step);
@@ -258,17 +267,39 @@ class Expander {
       if (split > 1) state.column += part_ * (state.steps * per_step);
     }
     state.mask = SymLt(state.column, state.extent);
-    if (!shift.is_same(0)) state.mask = SymAnd(state.mask, SymGe(state.column, 0));
     // A vector lies wholly inside or outside when both ends are multiples of it.
-    if (!outer_ && shift.is_same(0) && ProvablyDivisible(state.extent, vector_)) {
-      const SymInt first = Substitute(state.column, v_, 0);
-      if (ProvablyDivisible(first, vector_)) state.mask = SymLt(first, state.extent);
+    const SymInt first = Substitute(state.column, v_, 0);
+    if (cut) {
+      state.mask = SymLe(first + vector_, state.extent);
+    } else if (!outer_ && ProvablyDivisible(state.extent, vector_) &&
+               ProvablyDivisible(first, vector_)) {
+      state.mask = SymLt(first, state.extent);
     }
+    if (has_ends_) ends_.spaces.push_back(EndsOf(space, state, cut));
+    MapColumn(space, state, lets_);
+    spaces_.push_back(std::move(state));
+  }
+
+  // Before the body the columns in front of it, behind it the others.
+  SpaceState EndsOf(const TileSpace& space, const SpaceState& body, bool cut) {
+    SpaceState ends;
+    ends.extent = body.extent;
+    ends.persistent = body.persistent;
+    ends.mask = 0;
+    if (cut) {
+      const SymInt in_body = FloorDiv(Max(body.extent - ends_.head, 0), vector_) * vector_;
+      ends.column = ends_.element + SymSelect(SymLt(ends_.element, ends_.head), 0, in_body);
+      ends.mask = SymLt(ends_.element, body.extent - in_body);
+      if (!space.whole) ends.mask = SymAnd(ends.mask, SymEq(part_, 0));
+    }
+    MapColumn(space, ends, ends_.lets);
+    return ends;
+  }
+
+  void MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets) {
     state.importer = std::make_unique<SymImporter>(RowImporter());
     if (space.column.is_symbolic()) state.importer->Map(space.column.node(), state.column);
-    MapLets(*state.importer);
-    spaces_.push_back(std::move(state));
-    return absl::OkStatus();
+    MapLets(*state.importer, lets);
   }
 
   SymImporter RowImporter() {
@@ -278,15 +309,63 @@ class Expander {
     return importer;
   }
 
-  void MapLets(SymImporter& importer) {
-    if (lets_.empty()) {
+  void MapLets(SymImporter& importer, std::vector<SymInt>& lets) {
+    if (lets.empty()) {
       for (const TileLet& let : tile_.lets) {
         const SymNode* node = let.symbol.node();
-        lets_.push_back(
+        lets.push_back(
             out_.env->FreshSymbol(node->name, node->range.lo, base_->Import(node->upper)));
       }
     }
-    for (size_t i = 0; i < lets_.size(); ++i) importer.Map(tile_.lets[i].symbol.node(), lets_[i]);
+    for (size_t i = 0; i < lets.size(); ++i) importer.Map(tile_.lets[i].symbol.node(), lets[i]);
+  }
+
+  // --- Ends
+  // -----------------------------------------------------------------------------------------------
+
+  // A row's elements outside its body, fewer than two vectors: one a thread, from the last of the
+  // row's threads on, since these have the least to do in the body's last register.
+  void PlaceEnds() {
+    has_ends_ = true;
+    const int64_t lanes = options_.layout.Extent(Axis::Column, Place::Lane);
+    const int64_t threads = lanes * at_.column_warps;
+    ends_.registers = (2 * (vector_ - 1) + threads - 1) / threads;
+    if (ends_.registers > 1) ends_.u = out_.env->FreshSymbol("end", 0, ends_.registers - 1);
+    ends_.element = threads - 1 - (at_.column_warp * lanes + at_.column_lane) + ends_.u * threads;
+    ends_.slot = registers_ * vector_;
+    // A thread has the same columns in all turns. The body's first vector is a number of its own,
+    // so that `vector_` divides the addresses there and what else depends on it stays short.
+    const SymInt start = Substitute(RowImporter().Import(*options_.start), turn_, 0);
+    SymInt first = CeilDiv(start, vector_);
+    if (first.is_symbolic()) {
+      const SymInt symbol = out_.env->FreshSymbol("first", RangeOf(first).lo, RangeOf(first).hi);
+      w_.Bind(symbol, w_.Index(DType::I64, first));
+      first = symbol;
+    }
+    ends_.head = first * vector_ - start;
+  }
+
+  // Writes what `body` does for the ends: vectors of one element, and columns, residents and levels
+  // of their own.
+  template <typename Body>
+  void AtEnds(Body body) {
+    if (!has_ends_) return;
+    SwapEnds();
+    body();
+    SwapEnds();
+  }
+  void SwapEnds() {
+    at_ends_ = !at_ends_;
+    std::swap(vector_, ends_.vector);
+    std::swap(registers_, ends_.registers);
+    std::swap(u_, ends_.u);
+    std::swap(v_, ends_.v);
+    std::swap(slot_, ends_.slot);
+    std::swap(spaces_, ends_.spaces);
+    std::swap(lets_, ends_.lets);
+    std::swap(levels_, ends_.levels);
+    std::swap(early_, ends_.early);
+    std::swap(late_, ends_.late);
   }
 
   // --- Rows that bulk copies bring
@@ -686,6 +765,16 @@ class Expander {
     const int space_index = tile_.passes[pass].space;
     SpaceState& space = spaces_[space_index];
     early_.clear();
+    // All loads are under way before anything waits for one.
+    AtEnds([&] {
+      SpaceState& ends = spaces_[space_index];
+      if (!ends.persistent) return;
+      for (TileId id : Collect(pass)) {
+        const TileValue& value = tile_.values[id];
+        if (levels_[id] >= Level::kUnit && value.kind == TileKind::Load && value.lets.empty())
+          LoadForStep(id, ends, *ends.importer, SymAnd(ends.mask, row_mask_));
+      }
+    });
     if (options_.early && space.persistent && space.resident.empty()) CollectEarly(pass);
     const std::vector<TileId> ids = Collect(pass);
     CollectLate(pass, ids);
@@ -718,6 +807,13 @@ class Expander {
       } else {
         w_.Loop(space.step, space.steps, false, body);
       }
+      AtEnds([&] {
+        if (spaces_[space_index].mask.is_same(0)) return;
+        places_.clear();
+        std::vector<Accumulator> each = accumulators;
+        for (Accumulator& a : each) a.chunk = -1;
+        ExpandStep(Collect(pass), spaces_[space_index], each, column_stores);
+      });
     }
     accumulators.resize(folded);
     FoldAcrossThreads(accumulators);
@@ -770,13 +866,18 @@ class Expander {
 
   // What all rows read alike is loaded once, where it can stay.
   void HoistLoads() {
-    for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
-      SpaceState& space = spaces_[tile_.passes[pass].space];
-      if (!space.persistent) continue;
-      for (TileId id : Collect(static_cast<int>(pass))) {
-        if (IsSameForRows(id, *space.importer)) LoadForStep(id, space, *space.importer, space.mask);
+    const auto hoist = [&] {
+      for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+        SpaceState& space = spaces_[tile_.passes[pass].space];
+        if (!space.persistent) continue;
+        for (TileId id : Collect(static_cast<int>(pass))) {
+          if (IsSameForRows(id, *space.importer))
+            LoadForStep(id, space, *space.importer, space.mask);
+        }
       }
-    }
+    };
+    hoist();
+    AtEnds(hoist);
   }
 
   void StoreAcrossRows() {
@@ -789,7 +890,9 @@ class Expander {
     FoldAcrossThreads(whole);
     for (const Accumulator& a : across_rows_) {
       if (tile_.reductions[a.id].over == Over::Rows) {
-        if (!IsStreamed(a)) MoveAcrossRows<Store>(a);
+        if (IsStreamed(a)) continue;
+        MoveAcrossRows<Store>(a);
+        AtEnds([&] { MoveAcrossRows<Store>(a); });
         continue;
       }
       for (size_t c = 0; c < a.fragments.size(); ++c) {
@@ -838,7 +941,7 @@ class Expander {
 
   // The slot of the point at hand.
   SymInt SlotOf(const Accumulator& a) const {
-    return tile_.reductions[a.id].over == Over::Rows ? u_ * vector_ + v_ : RowSlot();
+    return tile_.reductions[a.id].over == Over::Rows ? slot_ + u_ * vector_ + v_ : RowSlot();
   }
 
   Accumulator NewAccumulator(int id) {
@@ -846,7 +949,8 @@ class Expander {
     Accumulator a{id, {}};
     const StateOperands neutral = NeutralState(r.op, r.dtype);
     const bool each_column = r.over == Over::Rows;
-    const int slots = each_column ? static_cast<int>(registers_) * vector_ : RowSlots();
+    const int64_t points = registers_ * vector_ + (has_ends_ ? ends_.registers : 0);
+    const int slots = each_column ? static_cast<int>(points) : RowSlots();
     for (int c = 0; c < NumComponents(r.op); ++c)
       a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
     const auto start = [&] {
@@ -855,6 +959,7 @@ class Expander {
     };
     if (each_column) {
       OverUnits([&] { OverElements(start); });
+      AtEnds([&] { OverUnits(start); });
     } else {
       OverRowSlots(start);
     }
@@ -979,7 +1084,14 @@ class Expander {
     // every element.
     const bool chunks = std::any_of(accumulators.begin(), accumulators.end(),
                                     [](const Accumulator& a) { return a.chunk >= 0; });
+    const bool all_neutral = absl::c_all_of(neutral, [](bool n) { return n; });
+    // One warp has all of a row's ends.
+    const auto touched_only = [&](SymInt mask) {
+      w_.Branch(
+          mask, [&] { vector(1); }, [] {});
+    };
     OverUnits([&] {
+      if (at_ends_) return all_neutral && stores.empty() ? vector(mask) : touched_only(mask);
       if (!DependsOn(mask, v_)) return vector(mask);
       auto ragged = [&] { vector(mask); };
       auto touched = [&] { chunks ? ragged() : w_.Branch(UnitMask(mask), ragged, [] {}); };
@@ -1391,6 +1503,20 @@ class Expander {
     }
   }
 
+  // What differs between the body of a row and its ends; the other of them, while one is written.
+  struct Ends {
+    SymInt element;  // Which of the ends' elements a thread has.
+    SymInt head;     // Columns before the body: fewer than a vector.
+    int vector = 1;
+    int64_t registers = 1;
+    SymInt u, v;
+    int64_t slot = 0;
+    std::vector<SpaceState> spaces;
+    std::vector<SymInt> lets;
+    std::vector<Level> levels;
+    std::vector<TileId> early, late;
+  };
+
   const TileKernel& tile_;
   const ExpandOptions& options_;
   Kernel out_;
@@ -1404,7 +1530,10 @@ class Expander {
   int vector_ = 1;
   int64_t registers_ = 1;
   bool outer_ = false;
+  bool has_ends_ = false, at_ends_ = false;
+  int64_t slot_ = 0;  // Of the first point, where each has one of its own.
   std::vector<SpaceState> spaces_;
+  Ends ends_;
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
   std::vector<bool> loose_;

@@ -1,6 +1,8 @@
 // From the tile level to the thread level: gives every point of a TileKernel to a thread.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "scheduler/kernel/kernel_ir.h"
 #include "scheduler/kernel/tile.h"
@@ -14,9 +16,11 @@ struct ExpandOptions {
   int64_t columns_per_step = 1;
   std::vector<bool>
       persistent;  // Per space: its extent is at most columns_per_step (a guard of the plan).
-  // Rows start here instead of at column 0: column = layout column - shift, 0 <= shift < vector.
-  // Over the row symbol.
-  SymInt shift = 0;
+  // Rows have a body of whole aligned vectors and ends of single elements, where a row's first
+  // element has this index in memory: an expression over the row symbol. Where CTAs take rows in
+  // turn, the columns of the body are those of the first turn. Without it, columns are cut into
+  // vectors from the first one on.
+  std::optional<SymInt> start;
   // CTAs that share a row, each taking one contiguous range of columns. Reductions along the
   // columns that have `partials` also end as partial states in memory: for reduction i, component
   // c, element [row * split + part] of buffer partials[i][c].

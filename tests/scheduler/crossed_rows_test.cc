@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
 #include "tests/support/group_runner.h"
@@ -67,6 +68,38 @@ TEST(CrossedRows, FewCtasTakeManyTurns) {
       const GroupResult result =
           ExpectRight(kBackward, {.sizes = {{"M", 41}, {"N", 104}}, .edit = edit});
       EXPECT_THAT(result.kernel_text, HasSubstr("for turn in"));
+    }
+  }
+}
+
+// Rows that start anywhere start alike in all turns of a CTA where the vector divides what it goes
+// on by: its memory accesses are whole vectors all the same.
+TEST(CrossedRows, RowsThatStartAnywhere) {
+  for (int64_t n : {1001, 4099}) {
+    for (int64_t m : {1, 7, 8, 9}) {
+      const GroupResult result = ExpectRight(kBackward, {.sizes = {{"M", m}, {"N", n}}});
+      EXPECT_TRUE(result.schedule.shift);
+      EXPECT_EQ(result.schedule.grid * result.schedule.rows_per_cta() % 8, 0);
+    }
+  }
+  for (int grid : {1, 3, 4, 8, 16}) {
+    for (int64_t n : {1, 7, 33, 100}) {
+      for (bool persistent : {false, true}) {
+        const auto edit = [&](Schedule& s) {
+          s.shift = true;
+          s.vector = 8;
+          s.grid = grid;
+          s.lanes_per_row = 8;
+          s.warps_per_row = s.row_warps = 1;
+          s.registers = 2;
+          s.persistent = persistent;
+          s.facts.clear();
+        };
+        const GroupResult result =
+            ExpectRight(kBackward, {.sizes = {{"M", 67}, {"N", n}}, .edit = edit});
+        // Four rows a CTA.
+        EXPECT_EQ(absl::StrContains(result.kernel_text, ":+8] = out"), grid % 2 == 0);
+      }
     }
   }
 }

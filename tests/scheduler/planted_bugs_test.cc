@@ -70,13 +70,24 @@ constexpr char kLayerNorm[] = R"(fusion layer_norm {
   output avg
 })";
 
+// Rows whose mean is far from zero, which is what masked elements hold.
+void AwayFromZero(std::vector<HostTensor>& inputs) {
+  std::vector<Scalar> x = inputs[0].ToScalars();
+  for (Scalar& s : x) s.f += 4;
+  inputs[0].FromScalars(x);
+}
+
 TEST(PlantedBugs, LayerNormInRegisters) {
-  EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 1003}}}}), 20);
+  EXPECT_GT(
+      ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 1003}}, .inputs = AwayFromZero}}), 20);
 }
 
 TEST(PlantedBugs, LayerNormReadAgain) {
   const auto edit = [](Schedule& s) { s.persistent = false; };
-  EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 1003}}, .edit = edit}}), 20);
+  EXPECT_GT(
+      ExpectAllFound(kLayerNorm,
+                     {{.sizes = {{"M", 5}, {"N", 1003}}, .edit = edit, .inputs = AwayFromZero}}),
+      20);
 }
 
 constexpr char kColumnSums[] = R"(fusion column_sums {
@@ -98,6 +109,7 @@ TEST(PlantedBugs, LayerNormShared) {
     const auto edit = [one_launch](Schedule& s) {
       s.one_launch = one_launch;
       s.persistent = s.shift = false;
+      s.vector = 1;
       s.split = 12;  // As many partial states as two warps of eight lanes have use for.
       s.lanes_per_row = 8;
       s.warps_per_row = 2;
@@ -140,17 +152,22 @@ constexpr char kRowsAndColumns[] = R"(fusion rows_and_columns {
 })";
 
 TEST(PlantedBugs, RowsInTurn) {
-  const auto edit = [](Schedule& s) {
-    s.grid = 2;
-    s.vector = 1;
-    s.lanes_per_row = 16;
-    s.warps_per_row = 2;
-    s.row_warps = 1;
-    s.registers = 2;
-    s.finish_lanes = 4;  // So that CTAs finish several sets of columns.
-    s.facts.clear();
-  };
-  EXPECT_GT(ExpectAllFound(kRowsAndColumns, {{.sizes = {{"M", 9}, {"N", 61}}, .edit = edit}}), 20);
+  for (const bool shift : {false, true}) {
+    const auto edit = [shift](Schedule& s) {
+      s.grid = 2;
+      s.shift = shift;
+      s.vector = shift ? 4 : 1;
+      s.lanes_per_row = shift ? 4 : 16;
+      s.warps_per_row = 2;
+      s.row_warps = 1;
+      s.registers = 2;
+      s.finish_lanes = 4;  // So that CTAs finish several sets of columns.
+      s.facts.clear();
+    };
+    const int64_t m = shift ? 35 : 9;
+    EXPECT_GT(ExpectAllFound(kRowsAndColumns, {{.sizes = {{"M", m}, {"N", 61}}, .edit = edit}}),
+              20);
+  }
 }
 
 // Rows that copies bring ahead, into registers or read again.

@@ -52,7 +52,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   if (s.grid > 0 ||
       pick.Chance(15)) {  // Rows that reductions cross, or rows taken in turn as well.
     s.grid = 1 + pick.Below(5);
-    s.outer = s.shift = false;
+    s.outer = false;
+    s.shift = pick.Chance(40);
     s.split = 1;
     s.persistent = pick.Chance(60);
     s.stages = s.persistent && pick.Chance(60) ? 2 + pick.Below(3) : 0;
