@@ -417,13 +417,12 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
     s.lanes_per_row = 32;
     s.warps_per_row = warps;
     s.row_warps = std::max(1, 4 / warps);
-    for (int room : {64, 80, 128, 168, 255}) {
+    for (int room : {80, 128, 170, 255}) {
       s.min_ctas_per_sm = 65536 / (room * s.threads());
       if (s.min_ctas_per_sm < 1 || s.min_ctas_per_sm * s.threads() < 256) continue;
       s.grid = info.sms * s.min_ctas_per_sm;
-      for (int stages : {0, 2, 3}) {
+      for (int stages : {2, 3}) {
         for (bool reread : {false, true}) {
-          if (reread && stages == 0) continue;
           s.stages = stages;
           s.reread = reread;
           s.facts = chosen.facts;

@@ -210,35 +210,37 @@ int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
 // the driver takes.
 constexpr int64_t kOtherSharedBytes = 4096;
 
-// Brings rows ahead where the device can and a CTA takes several in turn: as many as have room, up
-// to three. Rows for which a thread has no registers beside the states of its columns are read from
-// there by each pass.
-void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+// Brings the next row ahead where the device can and a CTA takes several in turn. Each pass reads
+// rows from there: registers are for the states of columns.
+void ChooseStages(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const int64_t stage = rows.StageBytes(s);
   if (device.max_cluster == 1 || stage == 0 || sized.rows <= s.grid * s.rows_per_cta()) return;
   const int64_t room =
       device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes;
-  const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
-  if (stages < 2) return;
-  s.stages = stages;
-  const int limit = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
-  s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) > limit - 40;
+  if (stage * 2 > room) return;
+  s.stages = 2;
+  s.reread = true;
 }
 
-// Columns of the rows that an SM has in hand, where copies bring the next ones: few threads with
-// many columns each. Source: schedules timed side by side on an H200, docs/schedulers.md.
-constexpr int kColumnsInHand = 6144;
-
-// A thread keeps the states of its columns through all turns: 16 columns of the row to a thread, 32
-// of a long one, 8 where there are many states.
+// A thread keeps the states of its columns through all turns. Where copies bring the next row, few
+// threads with many columns each: 16 or 32 of them, of wider data 8 as long as that takes no more
+// than a CTA of 512. Source: schedules timed side by side on an H200, docs/schedulers.md.
 void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
   const bool ahead = sized.context.device.max_cluster > 1 && rows.StageBytes(s) > 0 && states <= 2;
   const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
-  if (ahead) {
-    const Share shares[] = {
-        {2 * some, 128, 512}, {some, 32, 1024}, {std::max(1, some / 2), 1, 1024}, {some, 1, 1024}};
+  const int few = std::max(1, some / 2);
+  if (ahead && sized.widest_bytes >= 4) {
+    const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
+  } else if (ahead) {
+    // 32 where each of an SM's four schedulers gets as many warps.
+    const Share shares[] = {{2 * some, 128, 128},
+                            {2 * some, 256, 256},
+                            {some, 32, 768},
+                            {few, 1, 768},
+                            {2 * some, 128, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else {
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
@@ -250,9 +252,9 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
-  const int64_t in_hand = s.rows_per_cta() * std::max<int64_t>(sized.columns, 1);
-  s.min_ctas_per_sm = static_cast<int>(
-      std::clamp<int64_t>(CeilDivide(kColumnsInHand, in_hand), 1, s.min_ctas_per_sm));
+  const bool many = s.registers == few || (s.registers == some && s.threads() > 256);
+  const int threads_per_sm = many ? 768 : 480;
+  s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
 }
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
@@ -306,7 +308,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     }
   }
   s.grid = static_cast<int>(grid);
-  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, states, s);
+  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, s);
 }
 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
