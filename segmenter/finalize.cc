@@ -74,7 +74,11 @@ void ChooseLayouts(SegmentedFusion& s, const SizeHints& sizes, const CanonicalOr
   std::vector<uint32_t> place(f.num_vals());
   for (uint32_t i = 0; i < f.num_vals(); ++i) place[order.vals[i].index()] = i;
   for (GroupId g : s.groups()) {
-    const std::vector<ValId> inputs = s.inputs(g);
+    std::vector<ValId> inputs = s.inputs(g);  // The best models first.
+    std::sort(inputs.begin(), inputs.end(), [&](ValId a, ValId b) {
+      return std::pair(sizes.Bytes(b), place[a.index()]) <
+             std::pair(sizes.Bytes(a), place[b.index()]);
+    });
     for (ValId v : s.outputs(g)) {
       if (f.is_output(v)) {
         set(v, OrderOfStrides(f, sizes, v));
@@ -84,20 +88,13 @@ void ChooseLayouts(SegmentedFusion& s, const SizeHints& sizes, const CanonicalOr
         set(v, OrderThroughViews(s, g, v));
         continue;
       }
-      ValId model;
-      const auto is_better = [&](ValId input) {
-        if (!model.valid()) return true;
-        const int64_t more = sizes.Bytes(input) - sizes.Bytes(model);
-        return more > 0 || (more == 0 && place[input.index()] < place[model.index()]);
-      };
-      for (ValId input : inputs) {
-        if (f.rank(input) != f.rank(v)) continue;
-        bool same = true;
-        for (int d = 0; d < f.rank(v); ++d)
-          same &= s.axes().atoms(v, d) == s.axes().atoms(input, d);
-        if (same && is_better(input)) model = input;
-      }
-      if (model.valid()) set(v, s.buffer(s.buffer_of(model)).order);
+      const auto model = std::find_if(inputs.begin(), inputs.end(), [&](ValId input) {
+        bool same = f.rank(input) == f.rank(v);
+        for (int d = 0; same && d < f.rank(v); ++d)
+          same = s.axes().atoms(v, d) == s.axes().atoms(input, d);
+        return same;
+      });
+      if (model != inputs.end()) set(v, s.buffer(s.buffer_of(*model)).order);
     }
   }
 }
