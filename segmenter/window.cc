@@ -17,63 +17,147 @@ constexpr int kMaxSearchedEdges = 512;
 constexpr int64_t kWindowWork = 4, kUnitWork = 2;  // Of making a model.
 constexpr int64_t kWorkPerExpr = 1, kLeastWork = 1 << 19;
 
-// The units of a group, or `most` + 1 if there are more: groups are large, windows are small.
-int NumUnits(const SegmentedFusion& s, const Units& units, GroupId g, int most) {
-  int n = 0;
-  s.AllExprs(g, [&](ExprId e) { return (n += units.is_unit[e.index()]) <= most; });
+// Groups that a CutModel is made of.
+struct Window {
+  std::vector<GroupId> groups;   // The first is the one that it is around.
+  std::vector<GroupId> between;  // On paths that leave `groups` and return.
+};
+
+// Finds one window after the other. Groups that change in between have to be named.
+class WindowFinder {
+ public:
+  WindowFinder(SegmentedFusion& segmented, const Units& units) : s_(segmented), units_(units) {}
+
+  Window Around(GroupId centre);
+  void NoteChange(GroupId g) {
+    if (g.index() < notes_.size()) notes_[g.index()].num_units = kUnknown;
+  }
+
+ private:
+  static constexpr int kUnknown = -1;
+  // On a group. A number of a search says that it was met there.
+  struct Note {
+    uint32_t seen = 0, inside = 0, ahead = 0, between = 0;
+    int num_units = kUnknown;
+  };
+
+  Note& note(GroupId g) { return notes_[g.index()]; }
+  // Whether the search meets `g` for the first time.
+  bool IsNew(uint32_t Note::*met, GroupId g) {
+    return std::exchange(note(g).*met, search_) != search_;
+  }
+  bool CanJoin(GroupId g) const;
+  int NumUnits(GroupId g);
+  void AddNeighbours(GroupId g, std::deque<GroupId>& queue);
+  bool FindBetween(const std::vector<GroupId>& inside, std::vector<GroupId>* between);
+
+  SegmentedFusion& s_;
+  const Units& units_;
+  std::vector<Note> notes_;  // Per group.
+  uint32_t search_ = 0;      // The number of the last search.
+};
+
+bool WindowFinder::CanJoin(GroupId g) const {
+  const GroupSummary outline = s_.Outline({g});
+  return !outline.library && !outline.barrier && s_.num_exprs(g) <= kMaxGroupExprs;
+}
+
+// At most kMaxWindowUnits + 1: groups are large, windows are small.
+int WindowFinder::NumUnits(GroupId g) {
+  int& n = note(g).num_units;
+  if (n == kUnknown) {
+    n = 0;
+    s_.AllExprs(g, [&](ExprId e) { return (n += units_.is_unit[e.index()]) <= kMaxWindowUnits; });
+  }
   return n;
 }
 
-std::vector<GroupId> NeighboursOf(const SegmentedFusion& s, GroupId g) {
+// Those that this search has not met yet, by their ids.
+void WindowFinder::AddNeighbours(GroupId g, std::deque<GroupId>& queue) {
   std::vector<GroupId> list;
-  const auto add_readers = [&](BufferId b) {
-    if (s.readers(b).size() > kMaxReaders || s.facts().weightless[s.buffer(b).val.index()]) return;
-    for (EdgeId e : s.readers(b)) list.push_back(s.edge(e).to);
+  const auto add = [&](GroupId next) {
+    if (IsNew(&Note::seen, next)) list.push_back(next);
   };
-  for (EdgeId e : s.in_edges(g)) {
-    if (s.edge(e).kind != EdgeKind::kData) continue;
-    if (s.edge(e).from.valid()) list.push_back(s.edge(e).from);
-    add_readers(s.edge(e).buffer);
+  const auto add_readers = [&](BufferId b) {
+    if (s_.readers(b).size() > kMaxReaders || s_.facts().weightless[s_.buffer(b).val.index()])
+      return;
+    for (EdgeId e : s_.readers(b)) add(s_.edge(e).to);
+  };
+  for (EdgeId e : s_.in_edges(g)) {
+    if (s_.edge(e).kind != EdgeKind::kData) continue;
+    if (s_.edge(e).from.valid()) add(s_.edge(e).from);
+    add_readers(s_.edge(e).buffer);
   }
-  for (BufferId b : s.buffers(g)) add_readers(b);
+  for (BufferId b : s_.buffers(g)) add_readers(b);
   std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-  return list;
+  for (GroupId next : list) {
+    if (CanJoin(next)) queue.push_back(next);
+  }
 }
 
 // Groups outside on paths from one of `inside` to another. False if finding them takes too long.
-bool FindBetween(const SegmentedFusion& s, const std::vector<GroupId>& inside,
-                 std::vector<GroupId>* between) {
+bool WindowFinder::FindBetween(const std::vector<GroupId>& inside, std::vector<GroupId>* between) {
+  ++search_;
   between->clear();
-  absl::flat_hash_set<GroupId> members(inside.begin(), inside.end()), ahead;
+  for (GroupId g : inside) note(g).inside = search_;
   const GroupId last = *std::max_element(inside.begin(), inside.end(),
-                                         [&](GroupId a, GroupId b) { return s.Precedes(a, b); });
+                                         [&](GroupId a, GroupId b) { return s_.Precedes(a, b); });
   int edges = 0;
   std::vector<GroupId> todo = inside;
   while (!todo.empty()) {
     const GroupId g = todo.back();
     todo.pop_back();
-    for (EdgeId e : s.out_edges(g)) {
+    for (EdgeId e : s_.out_edges(g)) {
       if (++edges > kMaxSearchedEdges) return false;
-      const GroupId to = s.edge(e).to;
-      if (!s.Precedes(to, last) || members.contains(to) || !ahead.insert(to).second) continue;
+      const GroupId to = s_.edge(e).to;
+      if (!s_.Precedes(to, last) || note(to).inside == search_ || !IsNew(&Note::ahead, to))
+        continue;
       todo.push_back(to);
     }
   }
   todo = inside;
-  absl::flat_hash_set<GroupId> found;
   while (!todo.empty()) {
     const GroupId g = todo.back();
     todo.pop_back();
-    for (EdgeId e : s.in_edges(g)) {
+    for (EdgeId e : s_.in_edges(g)) {
       if (++edges > kMaxSearchedEdges) return false;
-      const GroupId from = s.edge(e).from;
-      if (!from.valid() || !ahead.contains(from) || !found.insert(from).second) continue;
+      const GroupId from = s_.edge(e).from;
+      if (!from.valid() || note(from).ahead != search_ || !IsNew(&Note::between, from)) continue;
       between->push_back(from);
       todo.push_back(from);
     }
   }
   return true;
+}
+
+// Groups are added by their distance as long as there is room. Those that share no kernel (library
+// calls, barriers) are left out. Bounded by a constant number of edges.
+Window WindowFinder::Around(GroupId centre) {
+  Window window;
+  if (!CanJoin(centre)) return window;
+  ++search_;
+  notes_.resize(s_.group_limit());
+  note(centre).seen = search_;
+  std::deque<GroupId> queue = {centre};
+  int num_units = 0;
+  while (!queue.empty() && num_units < kMaxWindowUnits) {
+    const GroupId g = queue.front();
+    queue.pop_front();
+    const int more = NumUnits(g);
+    if (num_units + more > kMaxWindowUnits) continue;
+    num_units += more;
+    window.groups.push_back(g);
+    AddNeighbours(g, queue);
+  }
+  if (window.groups.size() < 2) return window;
+  while (!FindBetween(window.groups, &window.between) ||
+         num_units + static_cast<int>(window.between.size()) > CutModel::kMaxUnits) {
+    window.groups.resize((window.groups.size() + 1) / 2);
+    num_units = 0;
+    for (GroupId g : window.groups) num_units += NumUnits(g);
+    if (window.groups.size() < 2) break;
+  }
+  return window;
 }
 
 // Cuts the groups of the window anew.
@@ -129,38 +213,6 @@ void ApplyCut(const char* pass, Merger& merger, const Window& window, CutModel& 
 
 }  // namespace
 
-Window WindowAround(SegmentedFusion& s, const Units& units, GroupId centre) {
-  const auto joins = [&](GroupId g) {
-    const GroupSummary outline = s.Outline({g});
-    return !outline.library && !outline.barrier && s.num_exprs(g) <= kMaxGroupExprs;
-  };
-  Window window;
-  if (!joins(centre)) return window;
-  absl::flat_hash_set<GroupId> seen = {centre};
-  std::deque<GroupId> queue = {centre};
-  int num_units = 0;
-  while (!queue.empty() && num_units < kMaxWindowUnits) {
-    const GroupId g = queue.front();
-    queue.pop_front();
-    const int more = NumUnits(s, units, g, kMaxWindowUnits - num_units);
-    if (num_units + more > kMaxWindowUnits) continue;
-    num_units += more;
-    window.groups.push_back(g);
-    for (GroupId next : NeighboursOf(s, g)) {
-      if (seen.insert(next).second && joins(next)) queue.push_back(next);
-    }
-  }
-  if (window.groups.size() < 2) return window;
-  while (!FindBetween(s, window.groups, &window.between) ||
-         num_units + static_cast<int>(window.between.size()) > CutModel::kMaxUnits) {
-    window.groups.resize((window.groups.size() + 1) / 2);
-    num_units = 0;
-    for (GroupId g : window.groups) num_units += NumUnits(s, units, g, kMaxWindowUnits);
-    if (window.groups.size() < 2) break;
-  }
-  return window;
-}
-
 Refinement::Refinement(Units units_of_groups, uint32_t num_exprs)
     : units(std::move(units_of_groups)), work(kWorkPerExpr * num_exprs + kLeastWork) {}
 
@@ -170,13 +222,14 @@ bool ImproveWindows(const char* pass, int effort, Merger& merger, Refinement& re
   const std::vector<GroupId> groups = s.groups();
   std::deque<GroupId> queue(groups.begin(), groups.end());
   absl::flat_hash_set<GroupId> waiting(groups.begin(), groups.end());
+  WindowFinder finder(s, refinement.units);
   bool any = false;
   while (!queue.empty() && refinement.work > 0 && merger.status().ok()) {
     const GroupId g = queue.front();
     queue.pop_front();
     waiting.erase(g);
     if (!s.alive(g)) continue;
-    const Window window = WindowAround(s, refinement.units, g);
+    const Window window = finder.Around(g);
     refinement.work -= kWindowWork;
     if (window.groups.size() < 2) continue;
     CutModel model(s, refinement.units, merger.sizes(), merger.guard(), window.groups,
@@ -196,7 +249,9 @@ bool ImproveWindows(const char* pass, int effort, Merger& merger, Refinement& re
     std::vector<GroupId> changed;
     ApplyCut(pass, merger, window, model, cut, model.BytesOf(model.groups()) - model.BytesOf(cut),
              &changed);
+    for (GroupId c : window.groups) finder.NoteChange(c);
     for (GroupId c : changed) {
+      finder.NoteChange(c);
       if (waiting.insert(c).second) queue.push_back(c);
     }
   }

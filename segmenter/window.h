@@ -16,15 +16,6 @@
 
 namespace seam {
 
-// Groups that a CutModel is made of.
-struct Window {
-  std::vector<GroupId> groups;   // The first is the one that it is around.
-  std::vector<GroupId> between;  // On paths that leave `groups` and return.
-};
-// Groups are added by their distance as long as there is room. Those that share no kernel (library
-// calls, barriers) are left out. Bounded by a constant number of edges.
-Window WindowAround(SegmentedFusion& segmented, const Units& units, GroupId centre);
-
 // A cheaper cut of a model, all of whose blocks are legal, or none. `focus` is a block of `cut`.
 using ImproveCut = absl::FunctionRef<Cut(CutModel& model, const Cut& cut, UnitMask focus)>;
 
