@@ -71,6 +71,7 @@ AxisSetTable::FamilyId AxisSetTable::Union(FamilyId a, FamilyId b, Keep keep) {
 
 std::vector<AxisSet> AxisSetTable::Expand(FamilyId f) const {
   std::vector<AxisSet> sets;
+  sets.reserve(families_[f].size());
   for (SetId s : families_[f]) sets.push_back(sets_[s]);
   std::sort(sets.begin(), sets.end());
   return sets;

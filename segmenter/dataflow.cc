@@ -21,7 +21,9 @@ namespace {
 constexpr size_t kNamedReductions = 16;
 
 std::vector<ExprId> JoinReductions(const std::vector<ExprId>& a, const std::vector<ExprId>& b) {
+  if (b.empty()) return a;
   std::vector<ExprId> all;
+  all.reserve(a.size() + b.size());
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
   if (all.size() > kNamedReductions) all.resize(kNamedReductions);
   return all;
@@ -194,7 +196,7 @@ void SegmentedFusion::JoinRecords(Group& to, const Group& from) {
   to.library |= from.library;
   to.barrier |= from.barrier;
   to.recompute_log += from.recompute_log;
-  if (!from.reductions.empty()) to.reductions = JoinReductions(to.reductions, from.reductions);
+  if (!from.reductions.empty()) to.reductions = JoinReductions(from.reductions, to.reductions);
 }
 
 void SegmentedFusion::Append(UseList& to, const UseList& from) {

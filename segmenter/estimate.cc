@@ -1,7 +1,6 @@
 // What a merge would make, from the borders of the groups alone.
 #include <algorithm>
 #include <iterator>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -12,9 +11,12 @@ namespace {
 
 using Keep = AxisSetTable::Keep;
 
-// The value of `key` in a list of a handful, made if there is none.
 template <typename K, typename V>
-V& Entry(std::vector<std::pair<K, V>>& list, K key) {
+using Handful = absl::InlinedVector<std::pair<K, V>, 4>;
+
+// The value of `key`, made if there is none.
+template <typename K, typename V>
+V& Entry(Handful<K, V>& list, K key) {
   for (auto& [k, value] : list) {
     if (k == key) return value;
   }
@@ -36,9 +38,9 @@ struct SegmentedFusion::Border {
     EdgeId other;  // By which the largest one reads the value, if it does.
     auto key() const { return std::pair(val, edge); }
   };
-  absl::InlinedVector<Crossing, 8> crossing;
-  absl::InlinedVector<Read, 8> reads;  // Sorted by value and edge.
-  bool by_copies = false;              // Copies serve some: members may then serve each other.
+  absl::InlinedVector<Crossing, 8> crossing;  // By the order of the groups that serve.
+  absl::InlinedVector<Read, 8> reads;         // Those of a value one after the other.
+  bool by_copies = false;  // Copies serve some: members may then serve each other.
 };
 
 SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> members,
@@ -86,17 +88,24 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
     }
   }
   for (Border::Read& read : border.reads) read.other = data_edge(largest, read.val);
-  // By the order of the groups that serve; one that several copies could serve counts once.
-  std::sort(border.crossing.begin(), border.crossing.end(), [](const auto& a, const auto& b) {
-    return std::tuple(a.edge, a.from) < std::tuple(b.edge, b.from);
-  });
-  border.crossing.erase(std::unique(border.crossing.begin(), border.crossing.end(),
-                                    [](const auto& a, const auto& b) { return a.edge == b.edge; }),
-                        border.crossing.end());
-  std::stable_sort(border.crossing.begin(), border.crossing.end(),
-                   [&](const auto& a, const auto& b) { return label(a.from) < label(b.from); });
-  std::sort(border.reads.begin(), border.reads.end(),
-            [](const auto& a, const auto& b) { return a.key() < b.key(); });
+  // One that several copies could serve counts once.
+  if (border.by_copies) {
+    std::sort(border.crossing.begin(), border.crossing.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.edge, a.from) < std::pair(b.edge, b.from);
+    });
+    border.crossing.erase(
+        std::unique(border.crossing.begin(), border.crossing.end(),
+                    [](const auto& a, const auto& b) { return a.edge == b.edge; }),
+        border.crossing.end());
+  }
+  // Of two members one serves the other, and one reads each of its values once.
+  if (border.by_copies || members.size() > 2) {
+    std::sort(border.crossing.begin(), border.crossing.end(), [&](const auto& a, const auto& b) {
+      return std::pair(label(a.from), a.edge) < std::pair(label(b.from), b.edge);
+    });
+    std::sort(border.reads.begin(), border.reads.end(),
+              [](const auto& a, const auto& b) { return a.key() < b.key(); });
+  }
   return border;
 }
 
@@ -113,21 +122,24 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
     for (; i < border.reads.size() && border.reads[i].val == v; ++i) ++saved;
     save(v, saved);
   }
-  std::vector<std::pair<BufferId, uint32_t>> inner;
+  absl::InlinedVector<BufferId, 8> inner;  // Of all reads that go.
   for (const Border::Crossing& c : border.crossing) {
-    ++Entry(inner, edge(c.edge).buffer);
+    inner.push_back(edge(c.edge).buffer);
     save(edge(c.edge).val, 1);
   }
-  for (const auto& [b, count] : inner) {
-    const ValId v = buffer(b).val;
-    if (count == readers(b).size() && !fusion_->is_output(v)) save(v, 1);
+  std::sort(inner.begin(), inner.end());
+  for (auto first = inner.begin(); first != inner.end();) {
+    const auto end = std::upper_bound(first, inner.end(), *first);
+    const ValId v = buffer(*first).val;
+    if (end - first == readers(*first).size() && !fusion_->is_output(v)) save(v, 1);
+    first = end;
   }
   return saving;
 }
 
 // Components that meet, as a union-find over their representatives.
 void SegmentedFusion::JoinComponents(const Border& border, Group& joined) {
-  std::vector<std::pair<uint32_t, uint32_t>> parents;
+  Handful<uint32_t, uint32_t> parents;
   const auto find = [&](uint32_t c) {
     c = Component(c);
     for (auto it = parents.begin(); it != parents.end();) {
@@ -148,14 +160,6 @@ void SegmentedFusion::JoinComponents(const Border& border, Group& joined) {
     --joined.components;
   };
   const auto reader = [&](EdgeId e) { return uses_[edge_states_[e.index()].uses.head].instance; };
-  for (size_t i = 0; i < border.reads.size() && joined.components > 1; ++i) {
-    const auto [v, e, other] = border.reads[i];
-    if (!facts_.connects_readers[v.index()]) continue;
-    if (i + 1 < border.reads.size() && border.reads[i + 1].val == v) {
-      connect(reader(e), reader(border.reads[i + 1].edge));
-    }
-    if (other.valid()) connect(reader(e), reader(other));
-  }
   for (const Border::Crossing& c : border.crossing) {
     if (joined.components <= 1) return;
     const ValId v = edge(c.edge).val;
@@ -166,22 +170,37 @@ void SegmentedFusion::JoinComponents(const Border& border, Group& joined) {
       connect(slots_[c.slot].instance, uses_[u].instance);
     }
   }
+  for (size_t i = 0; i < border.reads.size() && joined.components > 1; ++i) {
+    const auto [v, e, other] = border.reads[i];
+    if (!facts_.connects_readers[v.index()]) continue;
+    if (i + 1 < border.reads.size() && border.reads[i + 1].val == v) {
+      connect(reader(e), reader(border.reads[i + 1].edge));
+    }
+    if (other.valid()) connect(reader(e), reader(other));
+  }
 }
 
 // Maps under which the crossing values are read then.
 void SegmentedFusion::JoinMaps(const Border& border, Group& joined) const {
-  std::vector<std::pair<uint32_t, UseList>> readers;
+  struct More {
+    uint32_t slot, plain, exchanged;
+  };
+  absl::InlinedVector<More, 8> readers;
   for (const Border::Crossing& c : border.crossing) {
-    UseList& uses = Entry(readers, c.slot);
-    uses.plain += edge_states_[c.edge.index()].uses.plain;
-    uses.exchanged += edge_states_[c.edge.index()].uses.exchanged;
+    if (facts_.is_read_of_source[edge(c.edge).val.index()]) continue;
+    const UseList& uses = edge_states_[c.edge.index()].uses;
+    readers.push_back({c.slot, uses.plain, uses.exchanged});
   }
-  for (const auto& [slot, more] : readers) {
+  std::sort(readers.begin(), readers.end(),
+            [](const More& a, const More& b) { return a.slot < b.slot; });
+  for (size_t i = 0; i < readers.size();) {
+    const uint32_t slot = readers[i].slot;
     UseList uses = slots_[slot].uses;
-    if (facts_.is_read_of_source[SlotValue(slot).index()]) continue;
     joined.recompute_log -= RecomputeLog(uses.num_maps());
-    uses.plain += more.plain;
-    uses.exchanged += more.exchanged;
+    for (; i < readers.size() && readers[i].slot == slot; ++i) {
+      uses.plain += readers[i].plain;
+      uses.exchanged += readers[i].exchanged;
+    }
     joined.recompute_log += RecomputeLog(uses.num_maps());
   }
 }
@@ -189,43 +208,45 @@ void SegmentedFusion::JoinMaps(const Border& border, Group& joined) const {
 // Sets that become held where values cross. In a row of three or more, what enters a group in the
 // middle is taken to reach all that leaves it. Returns whether that was not needed.
 bool SegmentedFusion::JoinHeld(const Border& border, Group& joined) {
-  std::vector<std::pair<GroupId, FamilyId>> entering;
-  std::vector<std::pair<GroupId, Downstream>> leaving;
-  bool exact = true, changed = true;
+  Handful<GroupId, FamilyId> entering;
+  Handful<GroupId, Downstream> leaving;
+  const auto above = [&](const Border::Crossing& c) {
+    return sets_.Union(slots_[c.slot].upstream, Entry(entering, c.from), Keep::kMinimal);
+  };
+  const auto below = [&](const Border::Crossing& c) {
+    return Join(edge_states_[c.edge.index()].downstream, Entry(leaving, edge(c.edge).to));
+  };
+  bool exact = true;
+  // One that serves all the others is in no middle.
+  bool changed = !border.crossing.empty() &&
+                 (border.by_copies || border.crossing.front().from != border.crossing.back().from);
   while (changed) {
     changed = false;
     for (size_t i = border.crossing.size(); i-- > 0;) {
       const Border::Crossing& c = border.crossing[i];
-      const Downstream& own = edge_states_[c.edge.index()].downstream;
-      const Downstream below = Join(own, Entry(leaving, edge(c.edge).to));
-      exact &= below == own;
+      const Downstream more = below(c);
+      exact &= more == edge_states_[c.edge.index()].downstream;
       Downstream& all = Entry(leaving, c.from);
-      const Downstream more = Join(all, below);
-      changed |= !(more == all);
-      all = more;
+      changed |= !(std::exchange(all, Join(all, more)) == all);
     }
     for (const Border::Crossing& c : border.crossing) {
-      const FamilyId passed = Entry(entering, c.from);
-      exact &= passed == AxisSetTable::kNoSets;
-      const FamilyId above = sets_.Union(slots_[c.slot].upstream, passed, Keep::kMinimal);
+      exact &= Entry(entering, c.from) == AxisSetTable::kNoSets;
+      const FamilyId more = above(c);
       FamilyId& all = Entry(entering, edge(c.edge).to);
-      const FamilyId more = sets_.Union(all, above, Keep::kMinimal);
-      changed |= more != all;
-      all = more;
+      const FamilyId known = std::exchange(all, sets_.Union(all, more, Keep::kMinimal));
+      changed |= known != all;
     }
     changed &= border.by_copies;  // Else the order of the groups has made one round enough.
   }
   for (const Border::Crossing& c : border.crossing) {
-    const FamilyId above =
-        sets_.Union(slots_[c.slot].upstream, Entry(entering, c.from), Keep::kMinimal);
-    if (above == AxisSetTable::kNoSets) continue;
-    const Downstream below =
-        Join(edge_states_[c.edge.index()].downstream, Entry(leaving, edge(c.edge).to));
-    const std::vector<SetId> sets = sets_.members(above);
+    const FamilyId upstream = above(c);
+    if (upstream == AxisSetTable::kNoSets) continue;
+    const Downstream downstream = below(c);
+    const std::vector<SetId> sets = sets_.members(upstream);
     for (SetId k : sets) {
-      if (below.reduces || !sets_.IsSubset(below.axes, k)) AddHeld(joined, k);
+      if (downstream.reduces || !sets_.IsSubset(downstream.axes, k)) AddHeld(joined, k);
     }
-    joined.held = sets_.Union(joined.held, below.exchanges, Keep::kMinimal);
+    joined.held = sets_.Union(joined.held, downstream.exchanges, Keep::kMinimal);
   }
   return exact;
 }

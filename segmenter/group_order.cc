@@ -9,6 +9,7 @@
 #include <queue>
 #include <string>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "segmenter/segmented_fusion.h"
 
@@ -151,7 +152,7 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
   // a member is the proof. What depends on the last member, and what the first depends on, cannot
   // lead back.
   struct Search {
-    std::vector<GroupId> queue;  // Members, then what was found.
+    absl::InlinedVector<GroupId, 32> queue;  // Members, then what was found.
     size_t num_members = 0;
     size_t next = 0;      // In the queue: whose edges come after this one's.
     uint32_t at = kNone;  // The edge to follow.
