@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <functional>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -13,15 +13,10 @@ namespace {
 constexpr size_t kNamedReductions = 16;
 constexpr double kLogUnit = 65536;
 
-const AxisSet& SetOf(const AxisSet& set) { return set; }
-const AxisSet& SetOf(const AxisSet* set) { return *set; }
-
-// Adds `set` to a family without subsets of one another, which keeps the smallest or the largest.
-template <typename Family, typename Set>
-void AddToAntichain(Family& family, const Set& set, bool keep_smallest) {
-  const auto covers = [&](const Set& a, const Set& b) {  // b is not needed beside a.
-    return keep_smallest ? IsSubset(SetOf(a), SetOf(b)) : IsSubset(SetOf(b), SetOf(a));
-  };
+// Adds `set` to a family none of which covers another: `covers(a, b)` says that b is not needed
+// beside a.
+template <typename Family, typename Set, typename Covers>
+void AddToAntichain(Family& family, const Set& set, Covers covers) {
   for (const Set& member : family) {
     if (covers(member, set)) return;
   }
@@ -110,100 +105,112 @@ int RecomputeFactor(int64_t log) {
 
 GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFacts& facts,
                        absl::Span<const ExprId> exprs) {
-  GroupSummary s;
-  s.views_only = !exprs.empty();
-  // Values of the group: whether computed here, the kept sets of the reductions upstream, how they
-  // are read.
-  using Upstream = absl::InlinedVector<const AxisSet*, 2>;
-  struct Value {
-    bool computed = false, plainly_read = false;
+  constexpr size_t kUsual = 32;
+  using Family = absl::InlinedVector<uint32_t, 4>;  // Of sets of the AxisMap, by their numbers.
+  const std::vector<AxisSet>& sets = axes.sets();
+  const auto is_within = [&](uint32_t a, uint32_t b) {
+    return a == b || IsSubset(sets[a], sets[b]);
+  };
+  const auto contains = [&](uint32_t a, uint32_t b) { return is_within(b, a); };
+  struct Value {  // That the group computes.
+    ValId val;
+    bool plainly_read = false;
     uint32_t exchanged_reads = 0;
-    int component = -1;  // Of what defines it or of the first who reads it.
-    Upstream upstream;
+    Family upstream;  // The kept sets of the reductions there.
   };
-  std::vector<ValId> ids;  // Of the values, ascending.
-  for (ExprId e : exprs) {
-    const auto operands = fusion.operands(e);
-    ids.insert(ids.end(), operands.begin(), operands.end());
-    for (int r = 0; r < fusion.num_results(e); ++r) ids.push_back(fusion.result(e, r));
-  }
-  std::sort(ids.begin(), ids.end());
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-  std::vector<Value> values(ids.size());
-  const auto value_of = [&](ValId v) -> Value& {
-    return values[std::lower_bound(ids.begin(), ids.end(), v) - ids.begin()];
+  absl::InlinedVector<Value, kUsual> values;
+  struct Place {  // Of an expression.
+    uint32_t first_value, component;
   };
-  std::vector<int> component(exprs.size());
-  std::iota(component.begin(), component.end(), 0);
-  const auto find = [&](int c) {
-    while (component[c] != c) c = component[c];
+  absl::InlinedVector<Place, kUsual> places;
+  const auto find = [&](uint32_t c) {
+    while (places[c].component != c) c = places[c].component;
     return c;
   };
-  for (size_t n = 0; n < exprs.size(); ++n) {
+  const auto connect = [&](uint32_t a, uint32_t b) {
+    a = find(a);
+    b = find(b);
+    places[std::max(a, b)].component = std::min(a, b);
+  };
+  // Values of others that connect who reads them, and these.
+  absl::InlinedVector<std::pair<ValId, uint32_t>, kUsual> shared;
+
+  GroupSummary s;
+  s.views_only = !exprs.empty();
+  Family spaces, kept;
+  for (uint32_t n = 0; n < exprs.size(); ++n) {
     const ExprId e = exprs[n];
     const OpClass c = fusion.info(e).op_class;
-    const AxisSet& space = axes.space(e);
+    const uint32_t space = axes.space_number(e);
     const bool reduces = IsReduction(c);
-    AddToAntichain(s.spaces, space, /*keep_smallest=*/false);
-    Upstream upstream;
-    for (int i = 0; i < static_cast<int>(fusion.operands(e).size()); ++i) {
-      const ValId v = fusion.operands(e)[i];
-      Value& value = value_of(v);
-      const AxisSet& exchanged = axes.exchanged(e, i);
-      for (const AxisSet* k : value.upstream) {
-        if (reduces || !IsSubset(space, *k)) AddToAntichain(s.held, *k, /*keep_smallest=*/true);
-        AddToAntichain(upstream, k, /*keep_smallest=*/true);
+    places.push_back({static_cast<uint32_t>(values.size()), n});
+    AddToAntichain(spaces, space, contains);
+    Family upstream;
+    const absl::Span<const ValId> operands = fusion.operands(e);
+    for (int i = 0; i < static_cast<int>(operands.size()); ++i) {
+      const ValId v = operands[i];
+      const ExprId definition = fusion.definition(v);
+      const auto at = std::lower_bound(exprs.begin(), exprs.begin() + n, definition);
+      if (at == exprs.begin() + n || *at != definition) {
+        if (facts.connects_readers[v.index()]) shared.emplace_back(v, n);
+        continue;
       }
+      const uint32_t from = static_cast<uint32_t>(at - exprs.begin());
+      if (!facts.weightless[v.index()]) connect(from, n);
+      Value& value =
+          values[places[from].first_value + v.index() - fusion.result(definition).index()];
+      for (uint32_t k : value.upstream) {
+        if (reduces || !is_within(space, k)) AddToAntichain(s.held, sets[k], IsSubset);
+        AddToAntichain(upstream, k, is_within);
+      }
+      const AxisSet& exchanged = axes.exchanged(e, i);
       if (exchanged.empty()) {
         value.plainly_read = true;
       } else {
         ++value.exchanged_reads;
-        if (!value.upstream.empty()) {
-          AddToAntichain(s.held, Difference(axes.axes(v), exchanged), /*keep_smallest=*/true);
-        }
-      }
-      if (value.computed ? !facts.weightless[v.index()] : facts.connects_readers[v.index()]) {
-        if (value.component < 0) value.component = static_cast<int>(n);
-        const int a = find(value.component), b = find(static_cast<int>(n));
-        component[std::max(a, b)] = std::min(a, b);
+        if (!value.upstream.empty())
+          AddToAntichain(s.held, Difference(axes.axes(v), exchanged), IsSubset);
       }
     }
     if (reduces) {
-      const AxisSet& kept = axes.kept(e);
-      AddToAntichain(upstream, &kept, /*keep_smallest=*/true);
-      s.kept.push_back(kept);
+      const uint32_t k = axes.axes_number(fusion.result(e));
+      AddToAntichain(upstream, k, is_within);
+      AddToAntichain(kept, k, std::equal_to<>());
       ++s.num_reductions;
       if (s.reductions.size() < kNamedReductions) s.reductions.push_back(e);
     }
-    for (int r = 0; r < fusion.num_results(e); ++r) {
-      Value& value = value_of(fusion.result(e, r));
-      value.computed = true;
-      value.upstream = upstream;
-      value.component = static_cast<int>(n);
-    }
+    for (int r = 0; r < fusion.num_results(e); ++r)
+      values.push_back({fusion.result(e, r), false, 0, upstream});
     ++s.num_exprs;
     s.views_only &= c == OpClass::View || c == OpClass::Broadcast;
     s.library |= c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication;
     s.barrier |= c == OpClass::Barrier;
   }
+  std::sort(shared.begin(), shared.end());
+  for (size_t i = 1; i < shared.size(); ++i) {
+    if (shared[i].first == shared[i - 1].first) connect(shared[i - 1].second, shared[i].second);
+  }
   int components = 0;
-  for (size_t n = 0; n < exprs.size(); ++n) {
-    if (!facts.weightless[fusion.result(exprs[n]).index()])
-      components += find(n) == static_cast<int>(n);
+  for (uint32_t n = 0; n < exprs.size(); ++n) {
+    if (!facts.weightless[values[places[n].first_value].val.index()]) components += places[n].component == n;
   }
   s.connected = components <= 1;
   int64_t log = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const Value& value = values[i];
-    if (value.computed && !facts.is_read_of_source[ids[i].index()]) {
+  for (const Value& value : values) {
+    if (!facts.is_read_of_source[value.val.index()])
       log += RecomputeLog(value.exchanged_reads + (value.plainly_read ? 1 : 0));
-    }
   }
   s.recompute_factor = RecomputeFactor(log);
-  std::sort(s.spaces.begin(), s.spaces.end());
-  std::sort(s.held.begin(), s.held.end());
-  std::sort(s.kept.begin(), s.kept.end());
-  s.kept.erase(std::unique(s.kept.begin(), s.kept.end()), s.kept.end());
+  const auto expand = [&](const Family& family) {
+    std::vector<AxisSet> list;
+    list.reserve(family.size());
+    for (uint32_t k : family) list.push_back(sets[k]);
+    return list;
+  };
+  s.spaces = expand(spaces);
+  s.kept = expand(kept);
+  for (std::vector<AxisSet>* list : {&s.spaces, &s.held, &s.kept})
+    std::sort(list->begin(), list->end());
   return s;
 }
 
