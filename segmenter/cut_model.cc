@@ -133,7 +133,7 @@ void CutModel::AddDependences(const SegmentedFusion& s, absl::Span<const GroupId
   for (const auto& [g, n] : node_of) {
     for (EdgeId e : s.in_edges(g)) {
       const SegmentedEdge& x = s.edge(e);
-      if (!x.from.valid() || x.kind != EdgeKind::kData) continue;
+      if (!x.from.valid() || x.kind() != EdgeKind::kData) continue;
       if (const auto other = node_of.find(x.from); other != node_of.end()) {
         depend(other->second, n);
       } else if (const int u = unit_of(x.val); u >= 0) {
@@ -142,7 +142,7 @@ void CutModel::AddDependences(const SegmentedFusion& s, absl::Span<const GroupId
     }
     for (EdgeId e : s.out_edges(g)) {
       const auto v = val_index_.find(s.edge(e).val);
-      if (s.edge(e).kind != EdgeKind::kData || v == val_index_.end()) continue;
+      if (s.edge(e).kind() != EdgeKind::kData || v == val_index_.end()) continue;
       ForEach(vals_[v->second].read, [&, group = n](int u) { depend(group, u); });
     }
   }

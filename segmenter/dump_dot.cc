@@ -58,7 +58,7 @@ absl::StatusOr<std::string> DumpDot(const SegmentedFusion& segmented, const Dump
     }
     absl::StrAppend(&out, "  }\n");
     for (EdgeId e : segmented.out_edges(g)) {
-      if (segmented.edge(e).kind != EdgeKind::kOrder) continue;
+      if (segmented.edge(e).kind() != EdgeKind::kOrder) continue;
       absl::StrAppend(&edges, "  ", node(g, segmented.first_expr(g)), " -> ",
                       node(segmented.edge(e).to, segmented.first_expr(segmented.edge(e).to)),
                       " [style=dashed, label=order];\n");

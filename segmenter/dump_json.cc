@@ -100,7 +100,7 @@ absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const Dum
                        {"shape", Shape(f, edge.val)},
                        {"bytes", StoredBytes(segmented, sizes, edge.val)},
                        {"layout", Layout(segmented, edge)},
-                       {"kind", edge.kind == EdgeKind::kData ? "data" : "order"}});
+                       {"kind", edge.kind() == EdgeKind::kData ? "data" : "order"}});
       if (StoredAs(segmented, edge) != f.dtype(edge.val))
         edges.back()["narrowed"] = Narrowed(segmented, sizes, edge);
     }

@@ -52,7 +52,7 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
   for (GroupId g : members) {
     if (g == largest) continue;
     for (EdgeId e : in_edges(g)) {
-      if (edge(e).kind != EdgeKind::kData) continue;
+      if (edge(e).kind() != EdgeKind::kData) continue;
       const ValId v = edge(e).val;
       if (is_member(edge(e).from)) {
         border.crossing.push_back({e, edge(e).from, v.index()});
@@ -72,7 +72,7 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
     if (Precedes(g, largest)) {
       const bool from_g = out_edges(g).size() <= in_edges(largest).size();
       for (EdgeId e : from_g ? out_edges(g) : in_edges(largest)) {
-        if (edge(e).kind == EdgeKind::kData && edge(e).from == g && edge(e).to == largest) {
+        if (edge(e).kind() == EdgeKind::kData && edge(e).from == g && edge(e).to == largest) {
           border.crossing.push_back({e, g, edge(e).val.index()});
         }
       }

@@ -142,8 +142,7 @@ void SegmentedFusion::Reorder(absl::Span<const GroupId> members, GroupId joined,
 
 Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int max_edges,
                                        Placement* placement) {
-  ++search_;
-  for (GroupId g : members) places_[g.index()].mark = search_;
+  BeginSearch(members);
   const auto [first, last] = std::minmax_element(
       members.begin(), members.end(), [&](GroupId a, GroupId b) { return Precedes(a, b); });
   const uint64_t low = label(*first), high = label(*last);
@@ -166,8 +165,8 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
   const auto step = [&](Search& s, bool ahead) -> Convexity {  // kBudget: goes on.
     while (s.at == kNone) {
       if (s.next == s.queue.size()) return Convexity::kConvex;
-      const Group& group = groups_[s.queue[s.next++].index()];
-      s.at = ahead ? group.out.head : group.in.head;
+      const Place& place = places_[s.queue[s.next++].index()];
+      s.at = (ahead ? place.out : place.in).head;
     }
     const EdgeRecord& edge = edges_[s.at];
     s.at = (ahead ? edge.out : edge.in).next;
@@ -175,16 +174,17 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
     if (s.at != kNone) __builtin_prefetch(&edges_[s.at]);
     const GroupId g = ahead ? edge.to : edge.from;
     if (!g.valid()) return Convexity::kBudget;
-    Place& place = places_[g.index()];
-    if (place.mark == search_) {
+    if (IsMember(g)) {
       return s.next <= s.num_members ? Convexity::kBudget : Convexity::kNotConvex;
     }
+    Place& place = places_[g.index()];
     uint32_t& stamp = ahead ? place.forward : place.backward;
     if (stamp == search_ || (ahead ? place.label > high : place.label < low)) {
       return Convexity::kBudget;
     }
     stamp = search_;
-    __builtin_prefetch(&groups_[g.index()]);
+    const LinkList& next = ahead ? place.out : place.in;
+    if (next.head != kNone) __builtin_prefetch(&edges_[next.head]);
     s.queue.push_back(g);
     return Convexity::kBudget;
   };
@@ -206,7 +206,7 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
 }
 
 std::vector<GroupId> SegmentedFusion::Closure(GroupId a, GroupId b, int max_groups, int max_edges) {
-  ++search_;
+  BeginSearch({});
   const uint64_t high = label(b);
   std::vector<GroupId> ahead = {a};
   places_[a.index()].forward = search_;

@@ -56,7 +56,7 @@ int64_t Merger::GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) c
 int64_t Merger::BorderBytes(GroupId g) const {
   int64_t bytes = 0;
   for (EdgeId e : s_.in_edges(g)) {
-    if (s_.edge(e).kind == EdgeKind::kData)
+    if (s_.edge(e).kind() == EdgeKind::kData)
       bytes = SaturatingAdd(bytes, sizes_.Bytes(s_.edge(e).val));
   }
   for (BufferId b : s_.buffers(g)) bytes = SaturatingAdd(bytes, sizes_.Bytes(s_.buffer(b).val));

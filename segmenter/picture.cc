@@ -113,8 +113,8 @@ class PictureMaker {
         const int from = edge.from.valid() ? group_node_[edge.from] : InputNode(edge.val);
         auto& lines = labels[{from, to->second}];
         bool& only_order = order.try_emplace({from, to->second}, true).first->second;
-        only_order &= edge.kind == EdgeKind::kOrder;
-        if (edge.kind == EdgeKind::kOrder) {
+        only_order &= edge.kind() == EdgeKind::kOrder;
+        if (edge.kind() == EdgeKind::kOrder) {
           lines.push_back(absl::StrCat("order: ", f_.name(edge.val)));
         } else if (edge.from.valid()) {
           lines.push_back(Cut(absl::StrCat(PillText(edge.val), ", ",

@@ -156,13 +156,14 @@ EdgeId SegmentedFusion::data_edge(GroupId to, ValId v) const {
 
 EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
   const EdgeId id(static_cast<uint32_t>(edges_.size()));
-  edges_.push_back(EdgeRecord{edge, {}, {}, {}});
+  edges_.push_back(EdgeRecord{edge, {}, {}});
+  readers_.emplace_back();
   edge_states_.emplace_back();
-  PushFront(edges_, &EdgeRecord::in, groups_[edge.to.index()].in, id.index());
+  PushFront(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
   if (edge.from.valid())
-    PushFront(edges_, &EdgeRecord::out, groups_[edge.from.index()].out, id.index());
-  if (edge.kind == EdgeKind::kData) {
-    PushFront(edges_, &EdgeRecord::reader, buffers_[edge.buffer.index()].readers, id.index());
+    PushFront(edges_, &EdgeRecord::out, places_[edge.from.index()].out, id.index());
+  if (edge.kind() == EdgeKind::kData) {
+    PushFront(readers_, &ReaderRecord::link, buffers_[edge.buffer.index()].readers, id.index());
   }
   return id;
 }
@@ -170,11 +171,11 @@ EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
 // Takes the edge out of all lists; what it was stays readable, apart from where it led.
 void SegmentedFusion::DropEdge(EdgeId id) {
   SegmentedEdge& edge = edges_[id.index()];
-  Remove(edges_, &EdgeRecord::in, groups_[edge.to.index()].in, id.index());
+  Remove(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
   if (edge.from.valid())
-    Remove(edges_, &EdgeRecord::out, groups_[edge.from.index()].out, id.index());
-  if (edge.kind == EdgeKind::kData) {
-    Remove(edges_, &EdgeRecord::reader, buffers_[edge.buffer.index()].readers, id.index());
+    Remove(edges_, &EdgeRecord::out, places_[edge.from.index()].out, id.index());
+  if (edge.kind() == EdgeKind::kData) {
+    Remove(readers_, &ReaderRecord::link, buffers_[edge.buffer.index()].readers, id.index());
     data_edges_.erase(Key(edge.to, edge.val.index()));
     DropBufferIfUnread(edge.buffer);
   } else {
@@ -226,7 +227,7 @@ std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
           const ExprId definition = fusion_->definition(v);
           const GroupId from = definition.valid() ? home(definition) : GroupId();
           const BufferId buffer = buffer_of(v).valid() ? buffer_of(v) : AddBuffer(v, from);
-          AddEdge({from, g, v, buffer, EdgeKind::kData});
+          AddEdge({from, g, v, buffer});
         }
       }
       const AxisSet& exchanged = axes_->exchanged(e, n);
@@ -246,7 +247,7 @@ void SegmentedFusion::AddOrderEdge(const OrderConstraint& c) {
   if (from == to) return;
   const EdgeId next(static_cast<uint32_t>(edges_.size()));
   if (!order_edges_.try_emplace(Key(from, to.index()), next).second) return;
-  AddEdge({from, to, c.val, BufferId(), EdgeKind::kOrder});
+  AddEdge({from, to, c.val, BufferId()});
 }
 
 void SegmentedFusion::AddOrderEdges() {
@@ -309,7 +310,7 @@ std::vector<ExprId> SegmentedFusion::all_exprs(absl::Span<const GroupId> groups)
 std::vector<ValId> SegmentedFusion::inputs(GroupId g) const {
   std::vector<ValId> list;
   for (EdgeId e : in_edges(g)) {
-    if (edge(e).kind == EdgeKind::kData) list.push_back(edge(e).val);
+    if (edge(e).kind() == EdgeKind::kData) list.push_back(edge(e).val);
   }
   std::sort(list.begin(), list.end());
   return list;
@@ -327,8 +328,8 @@ int64_t SegmentedFusion::MemoryBytes() const {
     return static_cast<int64_t>(v.capacity() * sizeof(v[0]));
   };
   int64_t total = bytes(groups_) + bytes(places_) + bytes(merged_into_) + bytes(instances_) +
-                  bytes(edges_) + bytes(edge_states_) + bytes(buffers_) + bytes(buffer_of_) +
-                  bytes(slots_) + bytes(uses_);
+                  bytes(edges_) + bytes(readers_) + bytes(edge_states_) + bytes(buffers_) +
+                  bytes(buffer_of_) + bytes(slots_) + bytes(uses_);
   // A slot of a flat_hash_map takes its pair and a byte.
   total += static_cast<int64_t>(
       (copies_.capacity() + data_edges_.capacity() + order_edges_.capacity()) * 17);
@@ -359,9 +360,8 @@ void SegmentedFusion::Internalize(EdgeId e, uint32_t slot, MergeWork& work) {
 // Edges among the members go, the others lead to and from `to`, and what was read twice is read
 // once.
 void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
-  const auto is_member = [&](GroupId g) { return g.valid() && places_[g.index()].mark == search_; };
   const auto drop_inner = [&](EdgeId e) {
-    if (edge(e).kind == EdgeKind::kData) {
+    if (edge(e).kind() == EdgeKind::kData) {
       Internalize(e, edge(e).val.index(), work);
     } else {
       DropEdge(e);
@@ -372,11 +372,11 @@ void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
   const EdgeRange in = in_edges(from), out = out_edges(from);
   for (EdgeId e : std::vector<EdgeId>(in.begin(), in.end())) {
     SegmentedEdge& x = edges_[e.index()];
-    if (is_member(x.from)) {
+    if (x.from.valid() && IsMember(x.from)) {
       drop_inner(e);
       continue;
     }
-    const bool data = x.kind == EdgeKind::kData;
+    const bool data = x.kind() == EdgeKind::kData;
     auto& index = data ? data_edges_ : order_edges_;
     const auto key = [&] { return data ? Key(x.to, x.val.index()) : Key(x.from, x.to.index()); };
     const uint64_t old_key = key();
@@ -389,17 +389,17 @@ void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
       continue;
     }
     index.erase(old_key);
-    Remove(edges_, &EdgeRecord::in, source.in, e.index());
-    PushFront(edges_, &EdgeRecord::in, target.in, e.index());
+    Remove(edges_, &EdgeRecord::in, places_[from.index()].in, e.index());
+    PushFront(edges_, &EdgeRecord::in, places_[to.index()].in, e.index());
     if (data) work.moved_reads.push_back(e);
   }
   for (EdgeId e : std::vector<EdgeId>(out.begin(), out.end())) {
     SegmentedEdge& x = edges_[e.index()];
-    if (is_member(x.to)) {
+    if (IsMember(x.to)) {
       drop_inner(e);
       continue;
     }
-    if (x.kind == EdgeKind::kOrder) {
+    if (x.kind() == EdgeKind::kOrder) {
       const bool inserted = order_edges_.try_emplace(Key(to, x.to.index()), e).second;
       if (!inserted) {
         DropEdge(e);
@@ -408,8 +408,8 @@ void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
       order_edges_.erase(Key(from, x.to.index()));
     }
     x.from = to;
-    Remove(edges_, &EdgeRecord::out, source.out, e.index());
-    PushFront(edges_, &EdgeRecord::out, target.out, e.index());
+    Remove(edges_, &EdgeRecord::out, places_[from.index()].out, e.index());
+    PushFront(edges_, &EdgeRecord::out, places_[to.index()].out, e.index());
   }
   const auto exported = buffers(from);
   for (BufferId b : std::vector<BufferId>(exported.begin(), exported.end())) {
@@ -469,8 +469,7 @@ void SegmentedFusion::DropCopy(uint32_t copy, uint32_t instead, MergeWork& work)
 GroupId SegmentedFusion::Merge(absl::Span<const GroupId> members, const Placement& placement) {
   const GroupId to = Largest(members);
   Reorder(members, to, placement);
-  ++search_;
-  for (GroupId g : members) places_[g.index()].mark = search_;
+  BeginSearch(members);
   MergeWork work;
   for (GroupId g : members) {
     if (g != to) JoinRecords(groups_[to.index()], groups_[g.index()]);
@@ -506,9 +505,9 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
   // What the group was, taken off it.
   std::vector<EdgeId> in, out;
   for (EdgeId e : in_edges(g)) in.push_back(e);
-  for (EdgeId e : out_edges(g)) (edge(e).kind == EdgeKind::kData ? out : in).push_back(e);
+  for (EdgeId e : out_edges(g)) (edge(e).kind() == EdgeKind::kData ? out : in).push_back(e);
   for (EdgeId e : in) DropEdge(e);
-  for (EdgeId e : out) Remove(edges_, &EdgeRecord::out, groups_[g.index()].out, e.index());
+  for (EdgeId e : out) Remove(edges_, &EdgeRecord::out, places_[g.index()].out, e.index());
   std::vector<BufferId> exported;
   for (BufferId b : buffers(g)) exported.push_back(b);
   for (BufferId b : exported)
@@ -552,7 +551,7 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
   for (EdgeId e : out) {
     SegmentedEdge& x = edges_[e.index()];
     x.from = home(fusion_->definition(x.val));
-    PushFront(edges_, &EdgeRecord::out, groups_[x.from.index()].out, e.index());
+    PushFront(edges_, &EdgeRecord::out, places_[x.from.index()].out, e.index());
   }
   const std::vector<Source> sources = AddUses(added);
   for (const auto& [e, i] : instances) {

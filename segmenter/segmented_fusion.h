@@ -58,7 +58,7 @@ struct SegmentedEdge {
   GroupId to;
   ValId val;
   BufferId buffer;  // Invalid for kind order.
-  EdgeKind kind = EdgeKind::kData;
+  EdgeKind kind() const { return buffer.valid() ? EdgeKind::kData : EdgeKind::kOrder; }
 };
 
 // Every group that has `after` must run after the group that has `before`, because of `val`.
@@ -103,8 +103,11 @@ struct MergeEstimate {
 };
 
 class SegmentedFusion {
-  struct EdgeRecord : SegmentedEdge {
-    Link in, out, reader;  // In the lists of the groups and of the buffer.
+  struct alignas(32) EdgeRecord : SegmentedEdge {  // In a cache line, as searches follow edges.
+    Link in, out;                                  // In the lists of the groups.
+  };
+  struct ReaderRecord {  // Of an edge.
+    Link link;           // In the list of the buffer.
   };
   struct BufferRecord : Buffer {
     Link link;         // In the list of its group.
@@ -196,12 +199,12 @@ class SegmentedFusion {
   using EdgeRange = IdRange<EdgeId, EdgeRecord>;
   using out_edge_iterator =
       EdgeRange::iterator;  // Boost's transitive_reduction asks the graph itself for it.
-  EdgeRange in_edges(GroupId g) const { return {&edges_, &EdgeRecord::in, groups_[g.index()].in}; }
+  EdgeRange in_edges(GroupId g) const { return {&edges_, &EdgeRecord::in, places_[g.index()].in}; }
   EdgeRange out_edges(GroupId g) const {
-    return {&edges_, &EdgeRecord::out, groups_[g.index()].out};
+    return {&edges_, &EdgeRecord::out, places_[g.index()].out};
   }
-  EdgeRange readers(BufferId b) const {
-    return {&edges_, &EdgeRecord::reader, buffers_[b.index()].readers};
+  IdRange<EdgeId, ReaderRecord> readers(BufferId b) const {
+    return {&readers_, &ReaderRecord::link, buffers_[b.index()].readers};
   }
   IdRange<BufferId, BufferRecord> buffers(GroupId g) const {
     return {&buffers_, &BufferRecord::link, groups_[g.index()].buffers};
@@ -211,7 +214,7 @@ class SegmentedFusion {
     return static_cast<int>(in_edges(g).size() + buffers(g).size());
   }
   uint32_t degree(GroupId g) const {
-    return groups_[g.index()].in.size + groups_[g.index()].out.size;
+    return places_[g.index()].in.size + places_[g.index()].out.size;
   }
 
   // Whether no path leaves the members and returns to them, looking at most at `max_edges` edges.
@@ -291,7 +294,7 @@ class SegmentedFusion {
     uint32_t edge = kNone;
   };
   struct Group {
-    LinkList homes, copies, buffers, in, out;
+    LinkList homes, copies, buffers;
     FamilyId spaces = AxisSetTable::kNoSets, held = AxisSetTable::kNoSets,
              kept = AxisSetTable::kNoSets;
     int num_exprs = 0, num_reductions = 0, components = 0;
@@ -302,9 +305,11 @@ class SegmentedFusion {
     std::vector<ExprId> reductions;          // The first ones.
     uint32_t before = kNone, after = kNone;  // In that order.
   };
-  struct Place {         // Of a group; what a search through the graph looks at.
-    uint64_t label = 0;  // Ascending in the order of the groups.
-    uint32_t mark = 0, forward = 0, backward = 0;  // The numbers of the last searches.
+  struct alignas(32) Place {  // Of a group; what a search through the graph looks at.
+    uint64_t label = 0;       // Ascending in the order of the groups.
+    LinkList in, out;         // Its edges.
+    // The numbers of the last searches that came by. One more in `forward`: a member there.
+    uint32_t forward = 0, backward = 0;
   };
   struct MergeWork {   // What a merge has moved and the summaries have not seen yet.
     struct Crossing {  // Uses that a slot serves now, and what was downstream of the edge that they
@@ -405,6 +410,11 @@ class SegmentedFusion {
   bool JoinHeld(const Border& border, Group& joined);
 
   // The order of the groups (group_order.cc).
+  void BeginSearch(absl::Span<const GroupId> members) {
+    search_ += 2;
+    for (GroupId g : members) places_[g.index()].forward = search_ + 1;
+  }
+  bool IsMember(GroupId g) const { return places_[g.index()].forward == search_ + 1; }
   void Reorder(absl::Span<const GroupId> members, GroupId joined, const Placement& placement);
   void Unlink(GroupId g);
   void PlaceBehind(GroupId where, GroupId g);
@@ -429,6 +439,7 @@ class SegmentedFusion {
   std::vector<bool> is_copied_;                     // Per value: copies of it exist or existed.
   absl::flat_hash_map<uint64_t, uint32_t> copies_;  // (group, expression) to instance.
   std::vector<EdgeRecord> edges_;
+  std::vector<ReaderRecord> readers_;  // Per edge.
   std::vector<EdgeState> edge_states_;
   absl::flat_hash_map<uint64_t, EdgeId> data_edges_;   // (group, value).
   absl::flat_hash_map<uint64_t, EdgeId> order_edges_;  // (from, to).
@@ -439,7 +450,7 @@ class SegmentedFusion {
   std::vector<Slot> slots_;
   std::vector<Use> uses_;
 
-  uint32_t search_ = 0;  // The number of the last search.
+  uint32_t search_ = 0;  // The number of the last search, even.
 };
 
 }  // namespace seam

@@ -87,7 +87,7 @@ int64_t MovedBytes(const SegmentedFusion& segmented, const SizeHints& sizes, Gro
   int64_t bytes = 0;
   if (!Launches(segmented, g)) return bytes;
   for (EdgeId e : segmented.in_edges(g)) {
-    if (segmented.edge(e).kind == EdgeKind::kData)
+    if (segmented.edge(e).kind() == EdgeKind::kData)
       bytes = SaturatingAdd(bytes, ReadBytes(segmented, sizes, e));
   }
   for (BufferId b : segmented.buffers(g))
@@ -99,7 +99,7 @@ GroupTraffic TrafficOf(const SegmentedFusion& segmented, const SizeHints& sizes,
   GroupTraffic traffic;
   if (!Launches(segmented, g)) return traffic;
   for (EdgeId e : segmented.in_edges(g)) {
-    if (segmented.edge(e).kind != EdgeKind::kData) continue;
+    if (segmented.edge(e).kind() != EdgeKind::kData) continue;
     const ValId v = segmented.edge(e).val;
     const DType stored = segmented.buffer(segmented.edge(e).buffer).dtype;
     traffic.reads.emplace_back(

@@ -177,7 +177,7 @@ class Verifier {
         const SegmentedEdge& x = s_.edge(e);
         if (x.to != g)
           return Broken(g, absl::StrCat("lists an edge of ", Name(x.val), " that leads elsewhere"));
-        if (x.kind == EdgeKind::kOrder) {
+        if (x.kind() == EdgeKind::kOrder) {
           ++order;
           if (order_pairs.count({x.from, x.to}) == 0)
             return Broken(g, "has an order edge without a reason");

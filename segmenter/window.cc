@@ -84,7 +84,7 @@ void WindowFinder::AddNeighbours(GroupId g, std::deque<GroupId>& queue) {
     for (EdgeId e : s_.readers(b)) add(s_.edge(e).to);
   };
   for (EdgeId e : s_.in_edges(g)) {
-    if (s_.edge(e).kind != EdgeKind::kData) continue;
+    if (s_.edge(e).kind() != EdgeKind::kData) continue;
     if (s_.edge(e).from.valid()) add(s_.edge(e).from);
     add_readers(s_.edge(e).buffer);
   }
