@@ -122,16 +122,16 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
     for (; i < border.reads.size() && border.reads[i].val == v; ++i) ++saved;
     save(v, saved);
   }
-  absl::InlinedVector<BufferId, 8> inner;  // Of all reads that go.
+  absl::InlinedVector<std::pair<BufferId, ValId>, 8> inner;  // Of all reads that go.
   for (const Border::Crossing& c : border.crossing) {
-    inner.push_back(edge(c.edge).buffer);
+    inner.emplace_back(edge(c.edge).buffer, edge(c.edge).val);
     save(edge(c.edge).val, 1);
   }
   std::sort(inner.begin(), inner.end());
   for (auto first = inner.begin(); first != inner.end();) {
     const auto end = std::upper_bound(first, inner.end(), *first);
-    const ValId v = buffer(*first).val;
-    if (end - first == readers(*first).size() && !fusion_->is_output(v)) save(v, 1);
+    if (end - first == readers(first->first).size() && !fusion_->is_output(first->second))
+      save(first->second, 1);
     first = end;
   }
   return saving;
@@ -139,35 +139,45 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
 
 // Components that meet, as a union-find over their representatives.
 void SegmentedFusion::JoinComponents(const Border& border, Group& joined) {
-  Handful<uint32_t, uint32_t> parents;
-  const auto find = [&](uint32_t c) {
-    c = Component(c);
-    for (auto it = parents.begin(); it != parents.end();) {
-      if (it->first == c) {
-        c = it->second;
-        it = parents.begin();
-      } else {
-        ++it;
+  Handful<uint64_t, uint64_t> parents;
+  const auto connect = [&](uint64_t a, uint64_t b) {
+    const auto find = [&](uint64_t& c) {
+      for (auto it = parents.begin(); it != parents.end();) {
+        if (it->first == c) {
+          c = it->second;
+          it = parents.begin();
+        } else {
+          ++it;
+        }
       }
-    }
-    return c;
-  };
-  const auto connect = [&](uint32_t a, uint32_t b) {
-    a = find(a);
-    b = find(b);
+    };
+    find(a);
+    find(b);
     if (a == b) return;
     parents.emplace_back(a, b);
     --joined.components;
   };
-  const auto reader = [&](EdgeId e) { return uses_[edge_states_[e.index()].uses.head].instance; };
+  // Of most groups, which are one component, no instance needs to be looked at.
+  const auto component = [&](GroupId g, const auto& instance) -> uint64_t {
+    return groups_[g.index()].components == 1 ? Key(g, kNone) : Component(instance());
+  };
+  const auto of_use = [&](EdgeId e, const auto& use) {
+    return component(edge(e).to, [&] { return uses_[use()].instance; });
+  };
+  const auto reader = [&](EdgeId e) {
+    return of_use(e, [&] { return edge_states_[e.index()].uses.head; });
+  };
   for (const Border::Crossing& c : border.crossing) {
     if (joined.components <= 1) return;
     const ValId v = edge(c.edge).val;
     if (facts_.weightless[v.index()]) continue;
+    const uint64_t server = component(c.from, [&] { return slots_[c.slot].instance; });
+    connect(server, reader(c.edge));
+    if (facts_.connects_readers[v.index()]) continue;
     const UseList& uses = edge_states_[c.edge.index()].uses;
-    for (uint32_t u = uses.head; u != kNone;
-         u = u == uses.tail || facts_.connects_readers[v.index()] ? kNone : uses_[u].next) {
-      connect(slots_[c.slot].instance, uses_[u].instance);
+    for (uint32_t u = uses.head; u != uses.tail;) {
+      u = uses_[u].next;
+      connect(server, of_use(c.edge, [&] { return u; }));
     }
   }
   for (size_t i = 0; i < border.reads.size() && joined.components > 1; ++i) {

@@ -16,8 +16,8 @@ uint64_t Merger::Key(GroupId a, GroupId b) {
   return uint64_t{std::min(a, b).index()} << 32 | std::max(a, b).index();
 }
 
-bool Merger::IsPermanent(const Decision& decision) {
-  switch (decision.reason) {
+bool Merger::IsPermanent(ReasonCode reason) {
+  switch (reason) {
     case ReasonCode::kUnconnected:
     case ReasonCode::kUnsupported:
     case ReasonCode::kNotConvex:
@@ -67,7 +67,7 @@ bool Merger::Refused(absl::Span<const GroupId> members) {
   for (size_t i = 0; i < members.size(); ++i) {
     for (size_t j = i + 1; j < members.size(); ++j) {
       const Refusal* refusal = FindRefusal(members[i], members[j]);
-      if (refusal != nullptr && IsPermanent(refusal->decision)) return true;
+      if (refusal != nullptr && IsPermanent(refusal->reason)) return true;
     }
   }
   return false;
@@ -169,12 +169,14 @@ void Merger::Remember(absl::Span<const GroupId> members, const Decision& decisio
   const uint32_t next = static_cast<uint32_t>(refusals_.size());
   const auto [it, inserted] = refusal_of_.try_emplace(Key(a, b), next);
   if (inserted) {
-    refusals_.push_back({{a, b}, {}, changes_, false, decision});
+    refusals_.push_back({{a, b}, {}, changes_, decision.reason});
+    decisions_.push_back(decision);
     Enlist(next, 0);
     Enlist(next, 1);
   } else {
     refusals_[it->second].at = changes_;
-    refusals_[it->second].decision = decision;
+    refusals_[it->second].reason = decision.reason;
+    decisions_[it->second] = decision;
   }
   if (decision.reason == ReasonCode::kNotConvex && members.size() == 2)
     not_convex_.emplace_back(a, b);
@@ -212,9 +214,10 @@ void Merger::InheritRefusals(GroupId from, GroupId to) {
       continue;
     }
     refusal.is_gone = true;
-    if (IsPermanent(refusal.decision)) {
+    if (IsPermanent(refusal.reason)) {
       refusals_[it->second].at = refusal.at;
-      refusals_[it->second].decision = std::move(refusal.decision);
+      refusals_[it->second].reason = refusal.reason;
+      decisions_[it->second] = std::move(decisions_[i]);
     }
   }
 }
@@ -340,11 +343,11 @@ bool Merger::IsSince(int at, GroupId g) const {
 bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
   const Refusal* refusal = FindRefusal(a, b);
   if (refusal == nullptr) return false;
-  if (IsPermanent(refusal->decision)) return true;
+  if (IsPermanent(refusal->reason)) return true;
   if (IsSince(refusal->at, a) || IsSince(refusal->at, b)) return false;
   // What a merge would save depends on who else reads.
-  if (refusal->decision.reason == ReasonCode::kNoGain) return false;
-  if (refusal->decision.reason == ReasonCode::kNotConvex) {
+  if (refusal->reason == ReasonCode::kNoGain) return false;
+  if (refusal->reason == ReasonCode::kNotConvex) {
     if (refusal->at < last_cut_) return false;
     not_convex_.emplace_back(a, b);
   }
@@ -353,30 +356,25 @@ bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
 
 bool Merger::MergePairs(const char* pass, std::vector<std::pair<GroupId, GroupId>> pairs) {
   // Along the order of the groups, each window by gain: what is near in the graph is near in
-  // memory, too.
+  // memory, too. A key is the later one's position, the earlier one's, and whether the pair begins
+  // with the later one.
+  const std::vector<GroupId> groups = s_.groups();
   std::vector<uint32_t> position(s_.group_limit());
-  uint32_t next_position = 0;
-  for (GroupId g : s_.groups()) position[g.index()] = next_position++;
-  struct Placed {  // The later one's position before the earlier one's.
-    uint32_t high, low;
-    std::pair<GroupId, GroupId> pair;
-    bool operator<(const Placed& other) const {
-      return std::pair(high, low) < std::pair(other.high, other.low);
-    }
-  };
-  std::vector<Placed> placed;
-  placed.reserve(pairs.size());
-  for (const auto& pair : pairs) {
-    const auto [low, high] =
-        std::minmax(position[pair.first.index()], position[pair.second.index()]);
-    placed.push_back({high, low, pair});
+  for (uint32_t i = 0; i < groups.size(); ++i) position[groups[i].index()] = i;
+  std::vector<uint64_t> keys;
+  keys.reserve(pairs.size());
+  for (const auto& [a, b] : pairs) {
+    const auto [low, high] = std::minmax(position[a.index()], position[b.index()]);
+    keys.push_back(uint64_t{high} << 32 | low << 1 | (position[a.index()] == high));
   }
-  std::sort(placed.begin(), placed.end());
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   pairs.clear();
-  for (size_t i = 0; i < placed.size(); ++i) {
-    if (i == 0 || placed[i - 1] < placed[i]) pairs.push_back(placed[i].pair);
+  for (uint64_t key : keys) {
+    pairs.emplace_back(groups[static_cast<uint32_t>(key) >> 1], groups[key >> 32]);
+    if ((key & 1) != 0) std::swap(pairs.back().first, pairs.back().second);
   }
-  placed = {};
+  keys = {};
   bool any = false;
   for (size_t begin = 0; begin < pairs.size(); begin += kWindow) {
     any |= MergeWindow(pass, absl::MakeConstSpan(pairs).subspan(begin, kWindow));
@@ -429,7 +427,7 @@ SegmentationLog Merger::Log(absl::Span<const GroupId> numbers) {
     const auto& [a, b] = refusals_[refusal].ends;
     if (!s_.alive(a) || !s_.alive(b)) continue;
     const auto [from, to] = std::minmax(numbers[a.index()], numbers[b.index()]);
-    log_.borders.push_back({from, to, refusals_[refusal].decision});
+    log_.borders.push_back({from, to, decisions_[refusal]});
   }
   std::sort(log_.borders.begin(), log_.borders.end(),
             [](const BorderReason& x, const BorderReason& y) {

@@ -86,12 +86,12 @@ class Merger {
 
   static constexpr size_t kWindow = 4096;  // Pairs that wait in one queue.
 
-  struct Refusal {
+  struct Refusal {  // Its decision is apart: lists of refusals are searched, and few are told.
     GroupId ends[2];
-    uint32_t next[2];      // In the lists of the two.
-    int at;                // changes_ then.
+    uint32_t next[2];  // In the lists of the two.
+    int at;            // changes_ then.
+    ReasonCode reason;
     bool is_gone = false;  // No longer holds; perhaps still in a list.
-    Decision decision;
   };
 
   int64_t GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) const;
@@ -124,13 +124,14 @@ class Merger {
   GroupId Commit(absl::Span<const GroupId> members, const Placement& placement,
                  SchedulerKind scheduler);
   void Verify();
-  static bool IsPermanent(const Decision& decision);
+  static bool IsPermanent(ReasonCode reason);
 
   SegmentedFusion& s_;
   const SchedulabilityGuard& guard_;
   const SizeHints& sizes_;
   const SegmentOptions& options_;
-  std::deque<Refusal> refusals_;
+  std::vector<Refusal> refusals_;
+  std::deque<Decision> decisions_;                      // Per refusal.
   absl::flat_hash_map<uint64_t, uint32_t> refusal_of_;  // By pair.
   std::vector<uint32_t> first_refusal_;                 // Per group that has had one.
   int changes_ = 0;                                     // Merges and cuts made.
