@@ -153,16 +153,26 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
   struct Search {
     absl::InlinedVector<GroupId, 32> queue;  // Members, then what was found.
     size_t num_members = 0;
-    size_t next = 0;      // In the queue: whose edges come after this one's.
-    uint32_t at = kNone;  // The edge to follow.
+    size_t next = 0;        // In the queue: whose edges come after this one's.
+    uint32_t at = kNone;    // The edge to follow.
+    int64_t turns = 0;      // Taken so far: an edge each, and one to see that there are no more.
+    int64_t num_edges = 0;  // Of the members.
   };
   Search forward, backward;
   for (GroupId g : members) {
-    if (g != *last) forward.queue.push_back(g);
-    if (g != *first) backward.queue.push_back(g);
+    if (g != *last) {
+      forward.queue.push_back(g);
+      forward.num_edges += out_edges(g).size();
+    }
+    if (g != *first) {
+      backward.queue.push_back(g);
+      backward.num_edges += in_edges(g).size();
+    }
   }
   forward.num_members = backward.num_members = members.size() - 1;
-  const auto step = [&](Search& s, bool ahead) -> Convexity {  // kBudget: goes on.
+  const auto step = [&](bool ahead) -> Convexity {  // kBudget: goes on.
+    Search& s = ahead ? forward : backward;
+    ++s.turns;
     while (s.at == kNone) {
       if (s.next == s.queue.size()) return Convexity::kConvex;
       const Place& place = places_[s.queue[s.next++].index()];
@@ -170,7 +180,6 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
     }
     const EdgeRecord& edge = edges_[s.at];
     s.at = (ahead ? edge.out : edge.in).next;
-    // The other search has its turn while memory answers.
     if (s.at != kNone) __builtin_prefetch(&edges_[s.at]);
     const GroupId g = ahead ? edge.to : edge.from;
     if (!g.valid()) return Convexity::kBudget;
@@ -188,21 +197,27 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
     s.queue.push_back(g);
     return Convexity::kBudget;
   };
-  for (int edges = 0; edges < max_edges; edges += 2) {
-    for (const bool ahead : {true, false}) {
-      Search& search = ahead ? forward : backward;
-      const Convexity found = step(search, ahead);
-      if (found == Convexity::kBudget) continue;
-      if (found == Convexity::kConvex) {
-        placement->at_last = ahead;
-        placement->moved.assign(search.queue.begin() + search.num_members, search.queue.end());
-        std::sort(placement->moved.begin(), placement->moved.end(),
-                  [&](GroupId a, GroupId b) { return Precedes(a, b); });
-      }
-      return found;
-    }
+  // In turns, forward first. But neither ends before it has followed the members' edges, so that
+  // the one that has fewer of them may take these turns at once.
+  const int64_t most = (int64_t{max_edges} + 1) / 2;
+  const bool shorter = forward.num_edges <= backward.num_edges;
+  const int64_t at_once = std::min(most, (shorter ? backward : forward).num_edges + shorter);
+  Convexity found = Convexity::kBudget;
+  bool ahead = shorter;
+  while (found == Convexity::kBudget && (shorter ? forward : backward).turns < at_once)
+    found = step(ahead);
+  while (found == Convexity::kBudget && std::min(forward.turns, backward.turns) < most) {
+    ahead = forward.turns <= backward.turns;
+    found = step(ahead);
   }
-  return Convexity::kBudget;
+  if (found == Convexity::kConvex) {
+    const Search& search = ahead ? forward : backward;
+    placement->at_last = ahead;
+    placement->moved.assign(search.queue.begin() + search.num_members, search.queue.end());
+    std::sort(placement->moved.begin(), placement->moved.end(),
+              [&](GroupId a, GroupId b) { return Precedes(a, b); });
+  }
+  return found;
 }
 
 std::vector<GroupId> SegmentedFusion::Closure(GroupId a, GroupId b, int max_groups, int max_edges) {

@@ -224,15 +224,21 @@ void Merger::InheritRefusals(GroupId from, GroupId to) {
 
 bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
   if (Refused(members) || !status_.ok()) return false;
-  Decision decision = DecideByOutline(members);
-  if (!decision.ok) {
-    Record(TrialOf(pass, members, options_.trace ? Gain(members) : 0), decision);
-    Remember(members, decision);
-    return false;
-  }
+  return PassesOutline(pass, members) && TryPassed(pass, members);
+}
+
+bool Merger::PassesOutline(const char* pass, absl::Span<const GroupId> members) {
+  const Decision decision = DecideByOutline(members);
+  if (decision.ok) return true;
+  Record(TrialOf(pass, members, options_.trace ? Gain(members) : 0), decision);
+  Remember(members, decision);
+  return false;
+}
+
+bool Merger::TryPassed(const char* pass, absl::Span<const GroupId> members) {
   Placement placement;
   int64_t saved_bytes = 0;
-  decision = Decide(members, &saved_bytes, &placement);
+  Decision decision = Decide(members, &saved_bytes, &placement);
   const int64_t gain = GainOf(members, saved_bytes);
   if (decision.ok && gain < 0) {
     decision = Decision::Refuse(decision.scheduler, ReasonCode::kNoGain, {},
@@ -396,11 +402,7 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
     const GroupId a = s_.survivor(old_a), b = s_.survivor(old_b);
     if (a == b || RefusedAsTheyAre(a, b)) continue;
     // What is refused at a glance needs no place in the queue.
-    if (DecideByOutline({a, b}).ok) {
-      initial.push_back({Gain({a, b}), a, b, changes_});
-    } else {
-      TryMerge(pass, {a, b});
-    }
+    if (PassesOutline(pass, {a, b})) initial.push_back({Gain({a, b}), a, b, changes_});
   }
   std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> queue(later,
                                                                                 std::move(initial));
@@ -410,14 +412,15 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
     queue.pop();
     const GroupId a = s_.survivor(top.a), b = s_.survivor(top.b);
     if (a == b || RefusedAsTheyAre(a, b)) continue;
-    if (IsSince(top.at, a) || IsSince(top.at, b)) {
+    const bool changed = IsSince(top.at, a) || IsSince(top.at, b);
+    if (changed) {
       const int64_t now = Gain({a, b});
       if (now < top.gain && !queue.empty() && now < queue.top().gain) {
         queue.push({now, a, b, changes_});
         continue;
       }
     }
-    any |= TryMerge(pass, {a, b});
+    if (!changed || PassesOutline(pass, {a, b})) any |= TryPassed(pass, {a, b});
   }
   return any;
 }

@@ -108,6 +108,10 @@ class Merger {
   static uint64_t Key(GroupId a, GroupId b);
   // A refusal for what holds whatever flows between the members, at the cost of a look at each.
   Decision DecideByOutline(absl::Span<const GroupId> members) const;
+  // TryMerge in two parts: whether that does not refuse members that are not refused so far, and
+  // the merge of such members.
+  bool PassesOutline(const char* pass, absl::Span<const GroupId> members);
+  bool TryPassed(const char* pass, absl::Span<const GroupId> members);
   // Refused if a path leaves the members and returns.
   Decision DecideConvex(absl::Span<const GroupId> members, int max_edges, Decision accepted,
                         Placement* placement);
