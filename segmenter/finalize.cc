@@ -109,10 +109,13 @@ FinalCut NumberGroups(const SegmentedFusion& segmented, const std::vector<GroupI
   const auto constraints = segmented.order_constraints();
   partition.order.assign(constraints.begin(), constraints.end());
   cut.schedulers.resize(partition.num_groups);
+  for (uint32_t e = 0; e < partition.home.size(); ++e) {
+    const GroupId home = segmented.home(ExprId(e));
+    if (home.valid()) partition.home[e] = numbers[home.index()];
+  }
   for (GroupId g : segmented.groups()) {
     const GroupId number = numbers[g.index()];
     cut.schedulers[number.index()] = segmented.scheduler(g);
-    for (ExprId e : segmented.exprs(g)) partition.home[e.index()] = number;
     for (ExprId e : segmented.copies(g)) partition.copies.emplace_back(e, number);
   }
   return cut;

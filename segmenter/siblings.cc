@@ -17,19 +17,22 @@ constexpr size_t kWindow = 4;
 bool MergeSiblings(Merger& merger) {
   const SegmentedFusion& s = merger.segmented();
   std::vector<std::pair<GroupId, GroupId>> pairs;
+  std::vector<std::tuple<uint32_t, ExprId, GroupId>> readers;
   for (uint32_t i = 0; i < s.fusion().num_vals(); ++i) {
     const ValId v(i);
     // Reading one element once instead of twice is no reason to share a kernel.
     if (!s.buffer_of(v).valid() || !s.facts().connects_readers[i]) continue;
-    std::vector<GroupId> readers;
-    for (EdgeId e : s.readers(s.buffer_of(v))) readers.push_back(s.edge(e).to);
-    std::sort(readers.begin(), readers.end(), [&](GroupId a, GroupId b) {
-      return std::tuple(s.spaces_key(a), s.first_expr(a)) <
-             std::tuple(s.spaces_key(b), s.first_expr(b));
-    });
+    const auto edges = s.readers(s.buffer_of(v));
+    if (edges.size() < 2) continue;
+    readers.clear();
+    for (EdgeId e : edges) {
+      const GroupId g = s.edge(e).to;
+      readers.emplace_back(s.spaces_key(g), s.first_expr(g), g);
+    }
+    std::sort(readers.begin(), readers.end());
     for (size_t a = 0; a < readers.size(); ++a) {
       for (size_t b = a + 1; b < readers.size() && b <= a + kWindow; ++b) {
-        pairs.emplace_back(readers[a], readers[b]);
+        pairs.emplace_back(std::get<GroupId>(readers[a]), std::get<GroupId>(readers[b]));
       }
     }
   }

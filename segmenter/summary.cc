@@ -192,7 +192,8 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
   }
   int components = 0;
   for (uint32_t n = 0; n < exprs.size(); ++n) {
-    if (!facts.weightless[values[places[n].first_value].val.index()]) components += places[n].component == n;
+    if (!facts.weightless[values[places[n].first_value].val.index()])
+      components += places[n].component == n;
   }
   s.connected = components <= 1;
   int64_t log = 0;
