@@ -247,6 +247,8 @@ uint64_t Noise::Next() {
 double Noise::Move(double value, double bound) {
   if (!active() || !std::isfinite(value) || !std::isfinite(bound)) return value;
   if (mode_ == Perturbation::kAnywhere) {
+    // Zero is where operations jump: what may be it is it in some runs.
+    if (value != 0 && std::fabs(value) < bound && Coin()) return 0;
     return value + bound * (static_cast<double>(static_cast<int64_t>(Next())) * 0x1p-63);
   }
   return Coin() ? value + bound : value - bound;
