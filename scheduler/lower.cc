@@ -11,6 +11,7 @@
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/join.h"
+#include "scheduler/kernel/rows_ahead.h"
 
 namespace seam {
 namespace {
@@ -60,6 +61,12 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               absl::StrCat("a row of at most ", held, " elements is kept in registers"));
     }
   }
+  if (schedule.stages > 0 && schedule.shift) {
+    for (const std::vector<AxisId>& columns : shape.held) {
+      require(SymGe(shape.Extent(columns), 2 * schedule.vector - 1),
+              "there is a whole vector to bring ahead in every row");
+    }
+  }
   if (schedule.grid > 0 && !schedule.persistent) {
     require(SymGe(shape.row_extent, (schedule.grid - 1) * schedule.rows_per_cta() + 1),
             "every CTA has rows, and so writes the states that it leaves");
@@ -73,21 +80,6 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
   if (schedule.index32)
     require(SymLe(LargestReach(group), kIndex32Limit), "32-bit indices reach every element");
   return guards;
-}
-
-// The index of a row's first element, for the first load along the columns.
-SymInt StartOf(const TracedKernel& traced) {
-  const kernel::TileKernel& tile = traced.tile;
-  for (const kernel::TileValue& v : tile.values) {
-    if (v.kind != kernel::TileKind::Load || !v.lets.empty()) continue;
-    for (const kernel::TileSpace& space : tile.spaces) {
-      if (!space.column.is_symbolic() || space.whole || !kernel::DependsOn(v.index, space.column))
-        continue;
-      const SymInt start = kernel::Substitute(v.index, space.column, 0);
-      if ((v.index - start).is_same(space.column)) return start;
-    }
-  }
-  return 0;
 }
 
 // One kernel of a plan: what it traces, and how its threads are laid out.
@@ -190,7 +182,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;
   expand.index32 = schedule.index32;
-  if (schedule.shift) expand.start = StartOf(traced);
+  if (schedule.shift) expand.start = kernel::RowStart(traced.tile);
   // Those that a row holds whole are so by guards; others only if their extent is known.
   const kernel::TileKernel& tile = traced.tile;
   for (size_t i = 0; i < tile.spaces.size(); ++i) {

@@ -87,7 +87,8 @@ class KeptRows {
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
   int64_t StageBytes(const Schedule& s) const {
     int64_t bytes = 0;
-    const auto copies = kernel::FindRowCopies(traced_.tile, s.rows_per_cta());
+    const auto copies =
+        kernel::FindRowCopies(traced_.tile, s.rows_per_cta(), s.shift ? s.vector : 1);
     for (size_t id = 0; id < copies.size(); ++id) {
       if (!copies[id] || !resident_[copies[id]->space]) continue;
       bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(traced_.tile.values[id].dtype);
@@ -228,7 +229,10 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 // than a CTA of 512. Source: schedules timed side by side on an H200, docs/schedulers.md.
 void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
-  const bool ahead = sized.context.device.max_cluster > 1 && rows.StageBytes(s) > 0 && states <= 2;
+  Schedule one = s;
+  if (s.shift) one.lanes_per_row = 32;  // A CTA's rows would not start alike.
+  const bool ahead =
+      sized.context.device.max_cluster > 1 && rows.StageBytes(one) > 0 && states <= 2;
   const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
   const int few = std::max(1, some / 2);
   if (ahead && sized.widest_bytes >= 4) {
@@ -247,7 +251,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     s.persistent = ShareRow(rows, vectors, shares, s);
   }
   const int threads = s.lanes_per_row * s.warps_per_row;
-  s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
+  s.row_warps = threads >= 128 || (ahead && s.shift) ? 1 : std::max(1, 4 / s.warps_per_row);
   const int held = s.registers * s.vector;
   const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);

@@ -287,13 +287,18 @@ class Expander {
     ends.persistent = body.persistent;
     ends.mask = 0;
     if (cut) {
-      const SymInt in_body = FloorDiv(Max(body.extent - ends_.head, 0), vector_) * vector_;
+      const SymInt in_body = InBody(body.extent);
       ends.column = ends_.element + SymSelect(SymLt(ends_.element, ends_.head), 0, in_body);
       ends.mask = SymLt(ends_.element, body.extent - in_body);
       if (!space.whole) ends.mask = SymAnd(ends.mask, SymEq(part_, 0));
     }
     MapColumn(space, ends, ends_.lets);
     return ends;
+  }
+
+  // So many of a row's columns are in its body.
+  SymInt InBody(SymInt extent) const {
+    return FloorDiv(Max(extent - ends_.head, 0), vector_) * vector_;
   }
 
   void MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets) {
@@ -373,11 +378,14 @@ class Expander {
 
   void PrepareRowCopies() {
     if (options_.stages == 0) return;
-    const auto found = FindRowCopies(tile_, at_.rows_per_cta);
+    const auto found = FindRowCopies(tile_, at_.rows_per_cta, has_ends_ ? vector_ : 1);
     stage_elements_ = at_.rows_per_cta * options_.columns_per_step;
     for (size_t id = 0; id < found.size(); ++id) {
       if (!found[id] || !spaces_[found[id]->space].persistent) continue;
       const TileValue& value = tile_.values[id];
+      // In all turns.
+      const SymInt first = RowImporter().Import(found[id]->start) + ends_.head;
+      if (has_ends_ && !ProvablyDivisible(first, vector_)) continue;
       const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
                                      stage_elements_ * options_.stages);
       copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array});
@@ -403,7 +411,8 @@ class Expander {
       const SymInt extent = spaces_[copied.from.space].extent;
       const SymInt rows = at_.rows_per_cta == 1 ? SymInt(1) : Min(at_.rows_per_cta, rows_ - row);
       w_.Emit(BulkCopy{copied.array, stage * stage_elements_, tile_.values[id].buffer,
-                       importer.Import(copied.from.start), rows * extent, stage});
+                       importer.Import(copied.from.start) + ends_.head,
+                       has_ends_ ? InBody(extent) : rows * extent, stage});
     }
   }
   void CopyFirstRows() {
@@ -423,20 +432,42 @@ class Expander {
         values_ahead_[id] = w_.NewFragment("ahead", value.dtype);
       }
     }
+    AtEnds([&] {
+      for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+        const int space = tile_.passes[pass].space;
+        for (TileId id : Collect(static_cast<int>(pass))) {
+          if (!copied_.contains(id) || spaces_[space].resident.contains(id)) continue;
+          const DType dtype = tile_.values[id].dtype;
+          const int count = static_cast<int>(registers_);
+          spaces_[space].resident[id] = w_.NewFragment("ld", dtype, count);
+          ends_ahead_[id] = {space, w_.NewFragment("ahead", dtype, count)};
+        }
+      }
+    });
     LoadRowValues(0);
   }
-  // What is loaded once a row comes a turn ahead as well.
+  // What is loaded once a row comes a turn ahead as well, and so do the ends of copied rows.
   void LoadRowValues(SymInt turn) {
-    for (const auto& [id, fragment] : values_ahead_) {
+    const auto load_ahead = [&](TileId id, int fragment, SymInt slot, SpaceState& space,
+                                SymInt mask) {
       const TileValue& value = tile_.values[id];
       const auto at = [&](SymInt e) { return Substitute(e, turn_, turn); };
-      SymImporter& importer = *spaces_.front().importer;
-      Load load{fragment, 0};
+      Load load{fragment, slot};
       load.array = value.buffer;
-      load.index = at(importer.Import(value.index));
-      load.predicate = SymAnd(at(importer.Import(value.predicate)), SymLt(at(at_.row), rows_));
+      load.index = at(space.importer->Import(value.index));
+      load.predicate = SymAnd(SymAnd(at(space.importer->Import(value.predicate)), mask),
+                              SymLt(at(at_.row), rows_));
+      load.fill = FillOf(id);
       w_.Emit(load);
-    }
+    };
+    AtEnds([&] {
+      for (const auto& [id, ahead] : ends_ahead_) {
+        SpaceState& space = spaces_[ahead.space];
+        OverUnits([&] { load_ahead(id, ahead.fragment, u_, space, space.mask); });
+      }
+    });
+    for (const auto& [id, fragment] : values_ahead_)
+      load_ahead(id, fragment, 0, spaces_.front(), 1);
   }
   void TakeRowValues() {
     row_values_.clear();
@@ -444,6 +475,12 @@ class Expander {
       row_values_[id] = w_.NewFragment("r", tile_.values[id].dtype);
       w_.Set(row_values_[id], 0, OpKind::Copy, {Operand::Reg(fragment)});
     }
+    AtEnds([&] {
+      for (const auto& [id, ahead] : ends_ahead_) {
+        const int held = spaces_[ahead.space].resident.at(id);
+        OverUnits([&] { w_.Set(held, u_, OpKind::Copy, {Operand::Reg(ahead.fragment, u_)}); });
+      }
+    });
     LoadRowValues(turn_ + 1);
   }
   void AwaitRows() {
@@ -566,12 +603,12 @@ class Expander {
     load.array = value.buffer;
     load.index = importer.Import(value.index);
     load.fill = FillOf(id);
-    if (const auto copied = copied_.find(id); copied != copied_.end()) {
+    if (const auto copied = copied_.find(id); copied != copied_.end() && !at_ends_) {
       const SpaceState& space = spaces_[copied->second.from.space];
       load.space = Space::Shared;
       load.array = copied->second.array;
       load.index = Mod(turn_, options_.stages) * stage_elements_ + at_.row_local * space.extent +
-                   space.column;
+                   space.column - ends_.head;
     }
     return load;
   }
@@ -998,8 +1035,8 @@ class Expander {
       const bool anywhere = vector_ > 1 && level == Level::kElement &&
                             !space.resident.contains(id) &&
                             (kind == Access::kScattered || (kind == Access::kUnaligned && !stays));
-      const bool late =
-          absl::c_linear_search(late_, id) || (options_.reread && copied_.contains(id));
+      const bool late = absl::c_linear_search(late_, id) ||
+                        (options_.reread && !at_ends_ && copied_.contains(id));
       if (value.kind == TileKind::Load && value.lets.empty() && !anywhere && !late) {
         LoadForStep(id, space, importer, mask);
       } else if (level == Level::kUnit ||
@@ -1550,9 +1587,13 @@ class Expander {
   };
   std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.
   std::map<TileId, int> values_ahead_;  // Loads of the row alone: where they are for the next turn.
-  int64_t stage_elements_ = 0;          // Of each of them, in one stage.
-  int turns_behind_ = 0;                // From the last read of a stage to the next copy there.
-  bool copies_started_ = true;          // In this turn.
+  struct EndsAhead {
+    int space, fragment;
+  };
+  std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.
+  int64_t stage_elements_ = 0;              // Of each of them, in one stage.
+  int turns_behind_ = 0;                    // From the last read of a stage to the next copy there.
+  bool copies_started_ = true;              // In this turn.
   std::vector<Accumulator> across_rows_;
   int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.
   std::map<TileId, int> row_values_;

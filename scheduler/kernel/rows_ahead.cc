@@ -8,7 +8,7 @@ namespace {
 constexpr int kCopyBytes = 16;
 
 std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
-                                 int64_t rows_per_cta) {
+                                 int64_t rows_per_cta, int body) {
   if (value.kind != TileKind::Load || !value.lets.empty() || !value.predicate.is_same(1) ||
       !tile.row.is_symbolic() || !DependsOn(value.index, tile.row)) {
     return std::nullopt;
@@ -20,8 +20,11 @@ std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
     const TileSpace& space = tile.spaces[s];
     if (!space.column.is_symbolic() || !DependsOn(value.index, space.column)) continue;
     const SymInt start = Substitute(value.index, space.column, 0);
-    if (!(value.index - start).is_same(space.column) || !ProvablyDivisible(start, unit) ||
-        !ProvablyDivisible(space.extent, unit)) {
+    const SymInt head = body > 1 ? Mod(-RowStart(tile), body) : SymInt(0);
+    const bool whole =
+        body > 1 ? rows_per_cta == 1 && body % unit == 0 : ProvablyDivisible(space.extent, unit);
+    if (!(value.index - start).is_same(space.column) || !ProvablyDivisible(start + head, unit) ||
+        !whole) {
       return std::nullopt;
     }
     const SymInt pitch = Substitute(start, tile.row, tile.row + 1) - start;
@@ -33,9 +36,23 @@ std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
 
 }  // namespace
 
-std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta) {
+SymInt RowStart(const TileKernel& tile) {
+  for (const TileValue& v : tile.values) {
+    if (v.kind != TileKind::Load || !v.lets.empty()) continue;
+    for (const TileSpace& space : tile.spaces) {
+      if (!space.column.is_symbolic() || space.whole || !DependsOn(v.index, space.column)) continue;
+      const SymInt start = Substitute(v.index, space.column, 0);
+      if ((v.index - start).is_same(space.column)) return start;
+    }
+  }
+  return 0;
+}
+
+std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta,
+                                                  int body) {
   std::vector<std::optional<RowCopy>> copies;
-  for (const TileValue& value : tile.values) copies.push_back(RowCopyOf(tile, value, rows_per_cta));
+  for (const TileValue& value : tile.values)
+    copies.push_back(RowCopyOf(tile, value, rows_per_cta, body));
   return copies;
 }
 

@@ -14,6 +14,9 @@
 
 namespace seam::kernel {
 
+// The index of a row's first element, for the first load along the columns; 0 if there is none.
+SymInt RowStart(const TileKernel& tile);
+
 // A load of whole rows that lie in one piece.
 struct RowCopy {
   int space = 0;     // Its columns.
@@ -21,8 +24,10 @@ struct RowCopy {
 };
 
 // Per value. A copy moves multiples of 16 bytes: so does the row start and end, proven from the
-// index and the extent. Where CTAs have several rows, these are neighbours in memory. Linear in the
-// values.
-std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta);
+// index and the extent, or, if `body` > 1, its part of whole vectors of `body` elements, of which
+// the first is at the first aligned address behind RowStart. Where CTAs have several rows, these
+// are neighbours in memory and copied whole. Linear in the values.
+std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta,
+                                                  int body = 1);
 
 }  // namespace seam::kernel

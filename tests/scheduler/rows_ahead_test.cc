@@ -78,10 +78,38 @@ TEST(RowsAhead, EveryArrangementIsRight) {
   }
 }
 
+// Copies bring the bodies of rows that start anywhere; their ends are loaded a turn ahead.
+TEST(RowsAhead, RowsThatStartAnywhere) {
+  for (const std::string dtype : {"bf16", "f32"}) {
+    for (bool reread : {false, true}) {
+      for (int warps : {1, 2}) {
+        for (int64_t n : {15, 16, 101, 127}) {
+          const auto edit = [&](Schedule& s) {
+            s.shift = s.persistent = true;
+            s.vector = 8;
+            s.grid = 8;
+            s.stages = 2;
+            s.reread = reread;
+            s.lanes_per_row = 32;
+            s.warps_per_row = warps;
+            s.row_warps = 1;
+            s.registers = 1;
+            s.facts.clear();
+          };
+          const GroupResult result =
+              ExpectRight(Backward(dtype), {.sizes = {{"M", 35}, {"N", n}}, .edit = edit});
+          EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
+        }
+      }
+    }
+  }
+}
+
 TEST(RowsAhead, RowsThatLieUnaligned) {
   const auto edit = [](Schedule& s) {
     s.stages = 2;
     s.grid = 2;
+    s.shift = false;
   };
   // 84 elements of 2 bytes are no multiple of 16 bytes: the threads load them.
   const GroupResult result =
@@ -92,11 +120,12 @@ TEST(RowsAhead, RowsThatLieUnaligned) {
 TEST(RowsAhead, AreChosenWhereCtasTakeTurnsOnADeviceThatHasBulkCopies) {
   const absl::StatusOr<Fusion> group = ParseFusion(Backward("bf16"));
   ASSERT_TRUE(group.ok()) << group.status();
-  const auto stages = [&](const char* device, int64_t rows) {
-    const ScheduleContext context{.sizes = {rows, 4096}, .device = *FindDevice(device)};
+  const auto stages = [&](const char* device, int64_t rows, int64_t columns = 4096) {
+    const ScheduleContext context{.sizes = {rows, columns}, .device = *FindDevice(device)};
     return FindScheduler(SchedulerKind::kReduction)->choose(*group, context)->stages;
   };
   EXPECT_GT(stages("sm_90a", 8192), 1);
+  EXPECT_GT(stages("sm_90a", 8192, 4099), 1);
   EXPECT_EQ(stages("sm_90a", 100), 0);
   EXPECT_EQ(stages("sm_80", 8192), 0);
 }
