@@ -404,8 +404,8 @@ std::vector<Schedule> Alternatives(const Schedule& chosen, int64_t columns) {
 // The same with rows brought ahead or not, by CTAs of several numbers of threads.
 std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const DeviceInfo& info) {
   std::vector<Schedule> list;
-  if (chosen.shift || chosen.outer) return list;
-  const int64_t vectors = (columns + chosen.vector - 1) / chosen.vector;
+  if (chosen.outer) return list;
+  const int64_t vectors = (columns + (chosen.shift ? 0 : chosen.vector - 1)) / chosen.vector;
   for (int registers : {1, 2, 4, 8, 16}) {
     const int64_t threads = (vectors + registers - 1) / registers;
     const int warps = static_cast<int>((threads + 31) / 32);
@@ -416,11 +416,12 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
     s.registers = registers;
     s.lanes_per_row = 32;
     s.warps_per_row = warps;
-    s.row_warps = std::max(1, 4 / warps);
+    s.row_warps = chosen.shift ? 1 : std::max(1, 4 / warps);
     for (int room : {80, 128, 170, 255}) {
       s.min_ctas_per_sm = 65536 / (room * s.threads());
       if (s.min_ctas_per_sm < 1 || s.min_ctas_per_sm * s.threads() < 256) continue;
       s.grid = info.sms * s.min_ctas_per_sm;
+      if (chosen.shift) s.grid -= s.grid % s.vector;
       for (int stages : {2, 3}) {
         for (bool reread : {false, true}) {
           s.stages = stages;
