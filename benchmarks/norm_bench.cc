@@ -376,7 +376,7 @@ std::vector<Schedule> Alternatives(const Schedule& chosen, int64_t columns) {
         Schedule s = chosen;
         s.vector = vector;
         s.shift = chosen.shift && vector > 1;
-        const int64_t vectors = (columns + (s.shift ? vector - 1 : 0) + vector - 1) / vector;
+        const int64_t vectors = (columns + (s.shift ? 0 : vector - 1)) / vector;
         const int64_t cover = int64_t{threads} * registers;
         if (cover < vectors || cover > vectors + vectors / 4 + 31) continue;
         s.persistent = true;
@@ -390,6 +390,7 @@ std::vector<Schedule> Alternatives(const Schedule& chosen, int64_t columns) {
              chosen.grid > 0 ? std::vector<int>{512, 704, 1024} : std::vector<int>{1024, 1536}) {
           s.min_ctas_per_sm = std::max(1, busy / s.threads());
           s.grid = chosen.grid / std::max(1, chosen.min_ctas_per_sm) * s.min_ctas_per_sm;
+          if (s.shift) s.grid -= s.grid % s.vector;
           for (bool early : {false, true}) {
             s.early = early;
             list.push_back(s);
