@@ -199,6 +199,23 @@ TEST(PlantedBugs, RowsAhead) {
   }
 }
 
+TEST(PlantedBugs, BodiesAhead) {
+  for (const bool reread : {false, true}) {
+    const auto edit = [&](Schedule& s) {
+      s.shift = true;
+      s.vector = s.grid = 4;
+      s.stages = 2;
+      s.reread = reread;
+      s.lanes_per_row = 32;
+      s.warps_per_row = s.row_warps = s.registers = 1;
+      s.facts.clear();
+    };
+    EXPECT_GT(ExpectAllFound(kCopiedRows, {{.sizes = {{"M", 13}, {"N", 109}}, .edit = edit},
+                                           {.sizes = {{"M", 1}, {"N", 109}}, .edit = edit}}),
+              20);
+  }
+}
+
 // A bias a row: the mask of its load keeps the index inside, where `index % N` would need none.
 constexpr char kBias[] = R"(fusion bias {
   symbol M
