@@ -263,9 +263,9 @@ constexpr char kGroupNormChannelsLast[] = R"(fusion group_norm {
 })";
 
 TEST(Lowering, InterleavedRows) {
-  for (const int64_t g : {1, 3, 32, 40}) {
-    for (const int64_t k : {1, 5, 8, 16, 40}) {
-      for (const int64_t p : {1, 37, 700}) {
+  for (const int64_t g : {1, 3, 32}) {
+    for (const int64_t k : {1, 8, 40}) {
+      for (const int64_t p : {1, 300}) {
         const GroupResult result = testing::RunGroupText(
             kGroupNormChannelsLast, {.sizes = {{"N", 2}, {"P", p}, {"G", g}, {"K", k}}});
         EXPECT_TRUE(result.status.ok()) << result.status << "\n" << result.schedule.ToString();
