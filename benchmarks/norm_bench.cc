@@ -3,13 +3,14 @@
 //
 //   norm_bench [--elements 268435456] [--ops layer_norm,rms_norm,softmax] [--dtypes bf16,f32]
 //   [--columns 256,1024,...]
-//              [--tune] [--stages] [--apart] [--json FILE]
+//              [--shapes 128x4096,...] [--tune] [--stages] [--apart] [--json FILE]
 //
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
-// device-to-device memcpy of 1 GB. --tune also times other schedules and prints the best beside the
-// heuristic's, --stages those that bring rows ahead; with --apart, partial states are finished by
-// launches of their own.
+// device-to-device memcpy of 1 GB. With --shapes, problems of so many rows and columns, each timed
+// as one of 400 launches of a CUDA graph beside a memcpy of the tensor in such a graph. --tune also
+// times other schedules and prints the best beside the heuristic's, --stages those that bring rows
+// ahead; with --apart, partial states are finished by launches of their own.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,10 +20,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "ir/composites.h"
@@ -45,6 +48,7 @@ struct Options {
   std::vector<std::string> dtypes = {"bf16", "f32"};
   std::vector<int64_t> columns = {256,  1000, 1024,  4096,  4099, 5120,
                                   5632, 8192, 12288, 16384, 32768};
+  std::vector<std::pair<int64_t, int64_t>> shapes;  // Rows and columns of small problems.
   bool tune = false;
   bool stages = false;
   bool apart = false;  // What finishes partial states in launches of its own.
@@ -215,6 +219,30 @@ class Bench {
     return absl::OkStatus();
   }
 
+  // The same of one of 400 calls in a CUDA graph: what the launch of a small problem costs.
+  absl::StatusOr<double> TimeInGraph(const std::function<absl::Status(int)>& call) {
+    constexpr int kCalls = 400;
+    SEAM_RETURN_IF_ERROR(call(0));
+    SEAM_RETURN_IF_ERROR(stream_->BeginCapture());
+    absl::Status recorded;
+    for (int i = 0; i < kCalls && recorded.ok(); ++i) recorded = call(i);
+    SEAM_ASSIGN_OR_RETURN(const cuda::Graph graph, stream_->EndCapture());
+    SEAM_RETURN_IF_ERROR(recorded);
+    SEAM_ASSIGN_OR_RETURN(const double ms,
+                          Time(1, [&](int) { return graph.Launch(stream_->handle()); }));
+    return ms / kCalls;
+  }
+  absl::StatusOr<double> CopyInGraph(int64_t bytes) {
+    SEAM_ASSIGN_OR_RETURN(void* from, pool_->Allocate(bytes, stream_->handle()));
+    SEAM_ASSIGN_OR_RETURN(void* to, pool_->Allocate(bytes, stream_->handle()));
+    absl::StatusOr<double> ms = TimeInGraph([&](int) {
+      return device_->CopyOnDevice(to, from, static_cast<size_t>(bytes), stream_->handle());
+    });
+    pool_->Free(from, stream_->handle());
+    pool_->Free(to, stream_->handle());
+    return ms;
+  }
+
   // Median milliseconds of one call, from 7 repetitions of `calls` back-to-back calls.
   absl::StatusOr<double> Time(int calls, const std::function<absl::Status(int)>& call) {
     SEAM_ASSIGN_OR_RETURN(cuda::Event start, cuda::Event::Create(device_));
@@ -284,7 +312,8 @@ class Bench {
   }
 
   absl::StatusOr<double> TimeGroup(const Fusion& group, const Prepared& p,
-                                   const std::map<std::string, int64_t>& sizes, double* bytes) {
+                                   const std::map<std::string, int64_t>& sizes, bool in_graph,
+                                   double* bytes) {
     std::vector<void*> in, out;
     *bytes = 0;
     auto allocate = [&](ValId v, std::vector<void*>& list) -> absl::Status {
@@ -302,8 +331,8 @@ class Bench {
     // Random data in the first input: a few MB repeated.
     SEAM_RETURN_IF_ERROR(Randomise(group, in[0], sizes));
     SEAM_ASSIGN_OR_RETURN(std::vector<void*> workspaces, Workspaces(p, sizes));
-    absl::StatusOr<double> ms =
-        Time(8, [&](int) { return Launch(group, p, sizes, in, out, workspaces); });
+    const auto call = [&](int) { return Launch(group, p, sizes, in, out, workspaces); };
+    absl::StatusOr<double> ms = in_graph ? TimeInGraph(call) : Time(8, call);
     for (std::vector<void*>* list : {&in, &out, &workspaces}) {
       for (void* pointer : *list) pool_->Free(pointer, stream_->handle());
     }
@@ -445,6 +474,10 @@ absl::Status Run(const Options& options) {
   std::printf("%s, memcpy of 1 GB: %.0f GB/s\n", bench.name().c_str(), copy_rate * 1e-9);
   std::printf("%-18s %5s %8s %9s %9s %9s %5s  %s\n", "operation", "dtype", "columns", "ms", "GB/s",
               "fraction", "regs", "schedule");
+  const bool in_graph = !options.shapes.empty();
+  std::vector<std::pair<int64_t, int64_t>> shapes = options.shapes;
+  for (int64_t n : in_graph ? std::vector<int64_t>() : options.columns)
+    shapes.emplace_back(std::max<int64_t>(1, options.elements / n), n);
   std::string rows;
   absl::Status failed;  // The last wrong result.
   for (const std::string& op : options.ops) {
@@ -452,9 +485,8 @@ absl::Status Run(const Options& options) {
       const std::optional<DType> dtype = ParseDType(dtype_name);
       if (!dtype) return absl::InvalidArgumentError(absl::StrCat("no dtype ", dtype_name));
       SEAM_ASSIGN_OR_RETURN(const Fusion group, Graph(op, *dtype));
-      for (int64_t n : options.columns) {
-        const std::map<std::string, int64_t> sizes = {
-            {"M", std::max<int64_t>(1, options.elements / n)}, {"N", n}};
+      for (const auto& [m, n] : shapes) {
+        const std::map<std::string, int64_t> sizes = {{"M", m}, {"N", n}};
         ScheduleContext context;
         for (const SymNode* s : group.env().symbols())
           context.sizes.push_back(sizes.at(std::string(s->name)));
@@ -491,7 +523,8 @@ absl::Status Run(const Options& options) {
             std::printf("%s\n", std::string(failed.message()).c_str());
             continue;
           }
-          SEAM_ASSIGN_OR_RETURN(const double ms, bench.TimeGroup(group, *p, sizes, &bytes));
+          SEAM_ASSIGN_OR_RETURN(const double ms,
+                                bench.TimeGroup(group, *p, sizes, in_graph, &bytes));
           const double rate = bytes / (ms * 1e-3);
           char line[512];
           std::snprintf(line, sizeof line, "%-18s %5s %8lld %9.4f %9.0f %9.3f %5d  %s", op.c_str(),
@@ -508,6 +541,13 @@ absl::Status Run(const Options& options) {
           timed.push_back({rate / copy_rate, line, json});
         }
         if (timed.empty()) continue;
+        if (in_graph) {
+          SEAM_ASSIGN_OR_RETURN(const double copy, bench.CopyInGraph(m * n * DTypeBytes(*dtype)));
+          std::printf("%lld rows, in a graph; a memcpy of the tensor: %.4f ms\n",
+                      static_cast<long long>(m), copy);
+          timed[0].json.pop_back();
+          absl::StrAppendFormat(&timed[0].json, ", \"rows\": %d, \"memcpy_ms\": %.5f}", m, copy);
+        }
         std::printf("%s\n", timed[0].line.c_str());
         absl::StrAppend(&rows, rows.empty() ? "  " : ",\n  ", timed[0].json);
         if (options.tune || options.stages) {
@@ -561,6 +601,13 @@ int main(int argc, char** argv) {
       options.ops = list;
     } else if (key == "--dtypes") {
       options.dtypes = list;
+    } else if (key == "--shapes") {
+      for (const std::string& shape : list) {
+        const std::vector<std::string> sides = absl::StrSplit(shape, 'x');
+        int64_t m = 0, n = 0;
+        if (sides.size() == 2 && absl::SimpleAtoi(sides[0], &m) && absl::SimpleAtoi(sides[1], &n))
+          options.shapes.emplace_back(m, n);
+      }
     } else if (key == "--columns") {
       options.columns.clear();
       for (const std::string& n : list) {

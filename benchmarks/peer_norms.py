@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times PyTorch on the normalizations of norm_bench, eager and compiled, and adds the figures to a file of norm_bench's.
 
-usage: benchmarks/peer_norms.py FILE.json [--seconds 240] [--columns 1024,4096] [--ops softmax] [--dtypes bf16]
+usage: benchmarks/peer_norms.py FILE.json [--seconds 240] [--columns 1024,4096] [--ops softmax] [--dtypes bf16] [--impls torch] [--keep]
 
 FILE is what `norm_bench --json` wrote on the same machine just before; operations, types, sizes and least bytes are its
 own, and so is the memcpy that fractions refer to. Each of its rows is timed as `torch` (eager), `torch_compile` and
@@ -65,13 +65,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('file')
     parser.add_argument('--seconds', type=float, default=240)
-    for name in ('columns', 'ops', 'dtypes'):
+    for name in ('columns', 'ops', 'dtypes', 'impls'):
         parser.add_argument(f'--{name}', type=lambda text: text.split(','))
+    parser.add_argument('--keep', action='store_true', help='add to the figures of an earlier call')
     options = parser.parse_args()
     with open(options.file, encoding='utf-8') as file:
         figures = json.load(file)
     ours = [row for row in figures['rows'] if row.get('impl', 'seam') == 'seam']
-    figures['rows'] = list(ours)
+    figures['rows'] = list(figures['rows'] if options.keep else ours)
     figures['torch'] = torch.__version__
     begin, left_out = time.time(), 0
     for row in ours:
@@ -83,6 +84,8 @@ def main():
             continue
         least_bytes = row['gb_per_s'] * row['ms'] * 1e6
         for impl, mode in COMPILED.items():
+            if options.impls and impl not in options.impls:
+                continue
             if time.time() - begin > options.seconds:
                 left_out += 1
                 continue
