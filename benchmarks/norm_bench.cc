@@ -447,12 +447,20 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
     s.lanes_per_row = 32;
     s.warps_per_row = warps;
     s.row_warps = chosen.shift ? 1 : std::max(1, 4 / warps);
+<<<<<<< HEAD
     for (int room : {80, 128, 170, 255}) {
+=======
+    for (int room : {64, 80, 128, 168, 255}) {
+>>>>>>> 22df97b (Time rows that start anywhere with and without copies ahead)
       s.min_ctas_per_sm = 65536 / (room * s.threads());
       if (s.min_ctas_per_sm < 1 || s.min_ctas_per_sm * s.threads() < 256) continue;
       s.grid = info.sms * s.min_ctas_per_sm;
       if (chosen.shift) s.grid -= s.grid % s.vector;
+<<<<<<< HEAD
       for (int stages : {2, 3}) {
+=======
+      for (int stages : {0, 2, 3}) {
+>>>>>>> 22df97b (Time rows that start anywhere with and without copies ahead)
         for (bool reread : {false, true}) {
           s.stages = stages;
           s.reread = reread;
