@@ -161,6 +161,7 @@ class Bench {
       SEAM_ASSIGN_OR_RETURN(cuda::Kernel kernel, module.GetKernel(compiled->entry));
       const kernel::Kernel& planned = p.plan.launches[p.kernels.size()].kernel;
       SEAM_RETURN_IF_ERROR(kernel.SetMaxDynamicSmemBytes(planned.SharedBytes()));
+      if (planned.cluster > 8) SEAM_RETURN_IF_ERROR(kernel.AllowLargeClusters());
       SEAM_ASSIGN_OR_RETURN(const int ctas, kernel.MaxBlocksPerMultiprocessor(
                                                 planned.threads, planned.SharedBytes()));
       p.resident_ctas.push_back(int64_t{ctas} * device_->properties().multiprocessors);
@@ -203,6 +204,8 @@ class Bench {
       cuda::LaunchConfig config;
       config.grid[0] = static_cast<uint32_t>(grid);
       config.block[0] = static_cast<uint32_t>(launch.kernel.threads);
+      if (launch.kernel.cluster > 1)
+        config.cluster = {static_cast<uint32_t>(launch.kernel.cluster), 1, 1};
       config.dynamic_smem_bytes = launch.kernel.SharedBytes();
       const int phases = launch.kernel.NumPhases();
       config.cooperative = phases > 1 && grid <= p.resident_ctas[i];

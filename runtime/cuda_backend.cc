@@ -66,18 +66,23 @@ DeviceInfo InfoOf(const cuda::Device& device) {
 // Ahead of the intermediate values of a stream's calls lies the memory of grids' barriers.
 constexpr int64_t kArrivalBytes = 256;
 
+// CTAs of a cluster that every device with clusters can run.
+constexpr uint32_t kPortableCluster = 8;
+
 class CudaKernel : public LoadedKernel {
  public:
   CudaKernel(std::string text, cuda::CompiledKernel compiled, const kernel::Kernel& kernel)
       : text_(std::move(text)), compiled_(std::move(compiled)), phases_(kernel.NumPhases()) {
     config_.block = {static_cast<uint32_t>(kernel.threads), 1, 1};
     config_.dynamic_smem_bytes = kernel.SharedBytes();
+    if (kernel.cluster > 1) config_.cluster = {static_cast<uint32_t>(kernel.cluster), 1, 1};
   }
 
   absl::Status LoadOn(const cuda::Device* device) {
     SEAM_ASSIGN_OR_RETURN(module_, cuda::Module::Load(device, compiled_.cubin, compiled_.arch));
     SEAM_ASSIGN_OR_RETURN(kernel_, module_->GetKernel(compiled_.entry));
     SEAM_RETURN_IF_ERROR(kernel_->SetMaxDynamicSmemBytes(config_.dynamic_smem_bytes));
+    if (config_.cluster[0] > kPortableCluster) SEAM_RETURN_IF_ERROR(kernel_->AllowLargeClusters());
     if (phases_ == 1 || !device->properties().cooperative_launch) return absl::OkStatus();
     SEAM_ASSIGN_OR_RETURN(const int ctas,
                           kernel_->MaxBlocksPerMultiprocessor(static_cast<int>(config_.block[0]),
@@ -216,7 +221,7 @@ absl::StatusOr<std::string> IdentityOf(const kernel::Kernel& kernel) {
   for (size_t i = 0; i < anonymous.buffers.size(); ++i)
     anonymous.buffers[i].name = absl::StrCat("buffer", i);
   SEAM_ASSIGN_OR_RETURN(const std::string text, EmitCuda(anonymous));
-  return absl::StrCat(text, kernel.threads, " ", kernel.SharedBytes());
+  return absl::StrCat(text, kernel.threads, " ", kernel.SharedBytes(), " ", kernel.cluster);
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> CudaBackend::Load(
@@ -227,6 +232,11 @@ absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> CudaBackend::Lo
   absl::flat_hash_map<std::string, size_t> fresh;  // What is not loaded yet: its request.
   std::vector<const kernel::Kernel*> requested;
   for (const kernel::Kernel* kernel : kernels) {
+    if (kernel->cluster > device().max_cluster) {
+      return absl::UnimplementedError(
+          absl::StrCat("kernel ", kernel->name, " runs in clusters of ", kernel->cluster,
+                       " CTAs, of which ", device().arch, " has at most ", device().max_cluster));
+    }
     SEAM_ASSIGN_OR_RETURN(std::string identity, IdentityOf(*kernel));
     if (!kernels_.contains(identity) && fresh.emplace(identity, requests.size()).second) {
       SEAM_ASSIGN_OR_RETURN(std::string text, EmitCuda(*kernel));

@@ -1,5 +1,6 @@
 #include "scheduler/device.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,12 @@ constexpr DeviceInfo kDevices[] = {
 };
 
 }  // namespace
+
+int CtasInClusters(const DeviceInfo& device, int cluster) {
+  constexpr int kSms = 132;
+  const int held = cluster <= 2 ? 132 : cluster <= 8 ? 120 : 112;
+  return std::max(1, device.sms * held / (kSms * cluster)) * cluster;
+}
 
 absl::Span<const DeviceInfo> Devices() { return kDevices; }
 

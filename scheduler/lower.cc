@@ -35,7 +35,7 @@ SymImporter Pinned(const Fusion& group, const Schedule& schedule) {
 
 // The most columns that the threads of a row hold at once, ends included.
 int64_t HeldColumns(const Schedule& schedule) {
-  return schedule.columns_per_step() + (schedule.shift ? schedule.vector - 1 : 0);
+  return schedule.columns_at_once() + (schedule.shift ? schedule.vector - 1 : 0);
 }
 
 std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
@@ -68,7 +68,7 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
     }
   }
   if (schedule.grid > 0 && !schedule.persistent) {
-    require(SymGe(shape.row_extent, (schedule.grid - 1) * schedule.rows_per_cta() + 1),
+    require(SymGe(shape.row_extent, schedule.rows_at_once() - schedule.rows_per_cta() + 1),
             "every CTA has rows, and so writes the states that it leaves");
   }
   SymInt smallest = 1;
@@ -96,6 +96,7 @@ struct Stage {
 Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int places) {
   Schedule s = schedule;
   s.grid = 0;
+  s.cluster = 1;
   s.stages = 0;
   s.persistent = s.early = s.shift = s.reread = false;
   s.vector = 1;
@@ -124,7 +125,7 @@ std::vector<Stage> StagesOf(const Fusion& group, const GroupShape& shape,
     }
     return stages;
   }
-  trace.places = static_cast<int>(schedule.grid * schedule.rows_per_cta());
+  trace.places = static_cast<int>(schedule.rows_at_once());
   stages.push_back({shape, schedule, trace, ""});
   trace.finish = true;
   std::vector<AxisSet> kept;  // Of what is finished.
@@ -163,7 +164,7 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
     const DType component = kernel::ComponentType(
         group.op(slot.expr), AccumulatorType(group, slot.expr), slot.component);
     plan->workspaces.push_back({component, places ? elements(shape.axes.kept(slot.expr)) *
-                                                        schedule.grid * schedule.rows_per_cta()
+                                                        schedule.rows_at_once()
                                                   : elements(shape.rows) * schedule.split});
   }
   return absl::OkStatus();
@@ -173,7 +174,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   const Schedule& schedule = stage.schedule;
   kernel::ExpandOptions expand;
   expand.layout = LayoutOf(schedule);
-  expand.columns_per_step = schedule.columns_per_step();
+  expand.columns_per_step = schedule.columns_at_once();
   expand.split = traced.splits_columns ? schedule.split : 1;
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
@@ -240,7 +241,9 @@ kernel::Layout LayoutOf(const Schedule& s) {
   columns.push_back({Axis::Column, Place::Lane, s.lanes_per_row, stride});
   columns.push_back({Axis::Column, Place::Warp, s.warps_per_row, stride *= s.lanes_per_row});
   columns.push_back({Axis::Column, Place::Register, s.registers, stride *= s.warps_per_row});
-  columns.push_back({Axis::Column, Place::Step, 0, stride *= s.registers});
+  stride *= s.registers;
+  if (s.cluster > 1) columns.push_back({Axis::Column, Place::Cluster, s.cluster, stride});
+  columns.push_back({Axis::Column, Place::Step, 0, stride * s.cluster});
   // What is contiguous in memory takes the lowest bits of the lane number.
   kernel::Layout layout;
   layout.modes = s.outer ? rows : columns;

@@ -1,8 +1,9 @@
 // Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
 // normalizations above all. Rows are what the reductions keep, columns what they fold. One
-// mechanism, four arrangements:
+// mechanism, five arrangements:
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
+//   cluster  rows longer than a CTA holds: the CTAs of a cluster take a piece each;
 //   split    few rows and long ones: several CTAs a row leave partial states;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
 //            their columns or rows.
@@ -261,6 +262,64 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
 }
 
+// How a row that is too long for one CTA is cut for those of a cluster, in order of preference:
+// columns a CTA at most, CTAs at most, and whether they are read again from shared memory instead of
+// staying in registers. Source: prototypes timed on an H200, docs/schedulers.md.
+struct Piece {
+  int64_t columns;
+  int most_ctas;
+  bool reread;
+};
+constexpr Piece kNarrowPieces[] = {{16384, 16, false}};  // 16-bit data and narrower.
+constexpr Piece kWidePieces[] = {{8192, 16, false}, {16384, 16, true}};
+constexpr Piece kCrossedPieces[] = {{8192, 4, false}, {16384, 16, true}, {8192, 16, false}};
+
+// Columns that one CTA handles as well, also where it keeps states of them.
+constexpr int64_t kCtaColumns = 16384, kCrossedCtaColumns = 12288;
+
+// Rows of 16-byte vectors to clusters that take them in turn, `states` of each column in registers.
+// False if one CTA does as well, if there are so few rows that more CTAs than a cluster's should
+// share them, or if no cluster can hold a row and bring another one.
+bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kOtherRegisters = 40, kStages = 3;
+  const DeviceInfo& device = sized.context.device;
+  if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 ||
+      sized.columns <= (states > 0 ? kCrossedCtaColumns : kCtaColumns)) {
+    return false;
+  }
+  const absl::Span<const Piece> pieces = states > 0               ? absl::MakeSpan(kCrossedPieces)
+                                         : sized.widest_bytes < 4 ? absl::MakeSpan(kNarrowPieces)
+                                                                  : absl::MakeSpan(kWidePieces);
+  for (const Piece& piece : pieces) {
+    Schedule c = s;
+    c.cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
+    if (c.cluster > std::min(piece.most_ctas, device.max_cluster) ||
+        sized.rows * c.cluster * 2 < device.sms) {
+      continue;
+    }
+    const int64_t vectors = CeilDivide(sized.columns, c.cluster * c.vector);
+    c.registers = static_cast<int>(CeilDivide(vectors, kThreads));
+    c.lanes_per_row = 32;
+    c.warps_per_row = static_cast<int>(CeilDivide(vectors, c.registers * 32));
+    c.row_warps = c.min_ctas_per_sm = 1;
+    c.persistent = true;
+    c.reread = piece.reread;
+    const int held = c.registers * c.vector;
+    if (held * (states + (c.reread ? 0 : sized.input_words)) > kRegisters - kOtherRegisters)
+      continue;
+    const int64_t stage = rows.StageBytes(c);
+    if (stage == 0) continue;
+    c.stages = static_cast<int>(
+        std::min<int64_t>(kStages, (device.smem_bytes_per_cta - kOtherSharedBytes) / stage));
+    if (c.stages < 2) continue;
+    c.grid = static_cast<int>(
+        std::min<int64_t>(sized.rows * c.cluster, CtasInClusters(device, c.cluster)));
+    s = c;
+    return true;
+  }
+  return false;
+}
+
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them.
 void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
@@ -274,6 +333,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     const ExprId e(i);
     if (sized.shape.crosses[i] == Crossing::kRows) states += kernel::NumComponents(group.op(e));
   }
+  if (!rows_are_neighbours && states <= 2 && ChooseCluster(sized, rows, states, s)) return;
   if (rows_are_neighbours) {
     const int row_lanes = PowerOfTwoAtLeast(sized.rows, 32);
     s.lanes_per_row = 32 / row_lanes;
@@ -323,7 +383,7 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
          sized.finished * s.finish_lanes * 2 <= 32 * ctas) {
     s.finish_lanes *= 2;
   }
-  s.one_launch = ctas <= ResidentCtas(s, sized.context.device);
+  s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device);
 }
 
 // What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; null where the
@@ -471,7 +531,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     ChooseOuter(sized, s);
   } else if (interleaved) {
     ChooseInterleaved(sized, rows, s);
-  } else {
+  } else if (sized.shape.crossed() || !ChooseCluster(sized, rows, 0, s)) {
     ChooseInner(sized, rows, s);
   }
   // Too few rows for the machine: CTAs share them.

@@ -15,6 +15,7 @@ std::string Schedule::ToString() const {
                       persistent ? "row kept in registers" : "row read again in every pass");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) absl::StrAppend(&text, ", rows taken in turn by ", grid, " CTAs");
+      if (cluster > 1) absl::StrAppend(&text, " in clusters of ", cluster);
       if (stages > 0) {
         absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
                         reread ? ", read again from there" : "");
@@ -69,6 +70,13 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "stages is neither 0 nor within 2 to 16";
   } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
+  } else if (!power_of_two(s.cluster) || s.cluster > 16) {
+    broken = "cluster is no power of two up to 16";
+  } else if (s.cluster > 1 && (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 ||
+                               s.grid == 0 || s.grid % s.cluster != 0)) {
+    broken = "a cluster takes single rows in turn and holds them whole";
+  } else if (s.cluster > 1 && s.one_launch) {
+    broken = "what clusters leave in parts is finished in a launch of its own";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!power_of_two(s.alignment_bytes)) {

@@ -39,6 +39,8 @@ struct Schedule {
   int split = 1;            // CTAs that share a row and leave partial states.
   int grid = 0;    // CTAs that take rows in turn, each leaving the partial states of what reduces
                    // over rows; 0: a CTA for each set of rows.
+  int cluster = 1;  // CTAs of a thread block cluster, each of which has a piece of the row in hand;
+                    // `grid` counts all of them.
   int stages = 0;  // Rows that bulk copies bring into shared memory ahead of the threads of such a
                    // CTA, the one in hand included; 0: threads load them.
   bool reread = false;   // With stages: between passes rows stay in shared memory, not registers.
@@ -67,6 +69,10 @@ struct Schedule {
   int64_t columns_per_step() const {
     return int64_t{lanes_per_row} * warps_per_row * registers * (outer ? 1 : vector);
   }
+  // Columns of a row that its CTA or the CTAs of its cluster cover at once.
+  int64_t columns_at_once() const { return columns_per_step() * cluster; }
+  // Where CTAs take rows in turn: rows that all of them have in hand at once.
+  int64_t rows_at_once() const { return int64_t{grid} / cluster * rows_per_cta(); }
   friend bool operator==(const Schedule&, const Schedule&) = default;
   std::string ToString() const;  // One line: "reduction inner 128x4x8 persistent ..."
 };
@@ -81,6 +87,9 @@ struct Schedule {
 //    them (grid: split 1, not outer);
 //  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
 //    turn (stages: persistent, grid; reread: stages);
+//  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
+//    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it), and
+//    what finishes states is a launch of its own (cluster > 1: not one_launch);
 //  - finish_lanes is a power of two up to 32;
 //  - a fact's multiple is at least 1.
 // That a persistent row fits, that facts hold, and that indices stay within 32 bits are guards of

@@ -439,11 +439,15 @@ class Emitter {
     const std::string index = text_.Name(node.index);
     const std::string predicate = PredicateOf(node, pieces.count);
     const std::string condition = predicate.empty() ? "" : absl::StrCat("if (", predicate, ") ");
+    const bool remote = node.cta != SymInt(-1);
+    const std::string cta = remote ? text_.Name(node.cta) : "";
     if (node.width == 1 && HintOf(node) == CacheHint::Default && t.elements_per_word == 0) {
       std::string value = Read(node.fragment, node.slot);
       if (t.unrounded && dtype == DType::BF16) value = absl::StrCat("seam_round_bf16(", value, ")");
-      text_.Line(
-          absl::StrCat(condition, base, "[", index, "] = ", CudaStoreConvert(dtype, value), ";"));
+      const std::string element =
+          remote ? absl::StrCat("*seam_in_cta(", base, " + ", index, ", ", cta, ")")
+                 : absl::StrCat(base, "[", index, "]");
+      text_.Line(absl::StrCat(condition, element, " = ", CudaStoreConvert(dtype, value), ";"));
       return;
     }
     for (int k = 0; k < pieces.count; ++k) {
@@ -461,8 +465,9 @@ class Emitter {
       const std::string piece = names_.Unique("p");
       text_.Line(
           absl::StrCat("const ", PieceType(pieces.bytes), " ", piece, " = ", PieceOf(words), ";"));
-      const std::string pointer =
+      std::string pointer =
           absl::StrCat(base, " + ", index, k == 0 ? "" : absl::StrCat(" + ", k * pieces.elements));
+      if (remote) pointer = absl::StrCat("seam_in_cta(", pointer, ", ", cta, ")");
       text_.Line(
           absl::StrCat(condition, access_.Store(pointer, pieces.bytes, HintOf(node), piece), ";"));
     }
@@ -521,6 +526,7 @@ class Emitter {
                        node.mask, ")", boolean ? " != 0" : ""));
   }
   void Emit(const kernel::CtaSync&) { text_.Line("__syncthreads();"); }
+  void Emit(const kernel::ClusterSync&) { text_.Line("seam_cluster_barrier();"); }
   void Emit(const kernel::KeepPacked& node) {
     const FragmentText& t = fragments_[node.fragment];
     if (t.elements_per_word == 0) return;

@@ -444,6 +444,20 @@ __device__ __forceinline__ void seam_grid_barrier(unsigned* arrivals) {
   __syncthreads();
 }
 )"},
+    {"seam_cluster_barrier", R"(
+__device__ __forceinline__ void seam_cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+)"},
+    // The same place in the shared memory of another CTA of the cluster.
+    {"seam_in_cta", R"(
+template <typename T>
+__device__ __forceinline__ T* seam_in_cta(T* at, int cta) {
+  T* there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(cta));
+  return there;
+}
+)"},
     // Copies that a machine without them makes by the thread that starts them; waiting is a
     // barrier.
     {"seam_open_copies", R"(
@@ -466,6 +480,7 @@ __device__ __forceinline__ void seam_bulk_copy(void* to, const void* from, unsig
 #if __CUDA_ARCH__ >= 900
   const unsigned arrived = (unsigned)__cvta_generic_to_shared(barrier);
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(arrived), "r"(bytes) : "memory");
+  if (bytes == 0) return;
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(arrived)
                : "memory");

@@ -50,7 +50,7 @@ absl::Status Simulation::Fault(const CompiledStmt& s, int thread, absl::string_v
       s.stmt->node);
   return absl::FailedPreconditionError(absl::StrCat(
       "kernel ", kernel_.name, ", statement ", s.number, " (", kernel::PrintStmt(kernel_, *s.stmt),
-      "), CTA ", cta_, ", thread ", thread, symbols, ": ", what));
+      "), CTA ", cta_ + RankOf(thread), ", thread ", InCta(thread), symbols, ": ", what));
 }
 
 absl::Status Simulation::CheckExpr(const CompiledStmt& s, const Expr& e, const Lanes& lanes) {
@@ -214,41 +214,60 @@ void Simulation::ForEachRun(const Lanes& lanes, const int64_t* index, Visit visi
 
 absl::Status Simulation::CheckArrived(const CompiledStmt& s, const Memory& memory, int64_t element,
                                       int thread) {
-  if (!memory.shared || copies_.Arrived(memory.array, element, thread)) return absl::OkStatus();
+  if (!memory.shared || copies_.Arrived(memory.array, element, InCta(thread)))
+    return absl::OkStatus();
   return Fault(s, thread,
-               absl::StrCat("element ", element, " of shared array ", memory.name,
+               absl::StrCat("element ", element % memory.num_elements, " of shared array ", memory.name,
                             " is brought by a copy for which this thread has not waited"));
+}
+
+const int64_t* Simulation::InParts(const Memory& memory, const int64_t* index, const Expr& cta,
+                                   const Lanes& lanes) {
+  for (const int t : lanes) in_parts_[t] = index[t];
+  const int64_t* parts = Values(cta);
+  for (const int t : lanes)
+    in_parts_[t] += (parts[t] < 0 ? RankOf(t) : parts[t]) * memory.num_elements;
+  return in_parts_.data();
 }
 
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::BulkCopy& node,
                                  const Lanes& lanes) {
-  constexpr int64_t kUnit = 16;  // Bytes.
-  if (lanes.size() != 1) {
-    return Fault(s, lanes[0], absl::StrCat("a copy that ", lanes.size(), " threads start"));
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (i > 0 && RankOf(lanes[i]) == RankOf(lanes[i - 1])) {
+      return Fault(s, lanes[i], "a copy that several threads of the CTA start");
+    }
+    SEAM_RETURN_IF_ERROR(StartCopy(s, node, lanes[i]));
   }
-  const int t = lanes[0];
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::StartCopy(const CompiledStmt& s, const kernel::BulkCopy& node, int t) {
+  constexpr int64_t kUnit = 16;  // Bytes.
+  const Lanes lanes = {t};
   const Memory &to = shared_[node.array], &from = buffers_[node.buffer];
   const auto value = [&](const Expr& e) -> absl::StatusOr<int64_t> {
     SEAM_RETURN_IF_ERROR(CheckExpr(s, e, lanes));
     return e.id < 0 ? e.constant : Values(e)[t];
   };
-  SEAM_ASSIGN_OR_RETURN(const int64_t first, value(s.slot));
+  SEAM_ASSIGN_OR_RETURN(const int64_t to_element, value(s.slot));
   SEAM_ASSIGN_OR_RETURN(const int64_t source, value(s.index));
   SEAM_ASSIGN_OR_RETURN(const int64_t count, value(s.predicate));
-  SEAM_ASSIGN_OR_RETURN(const int64_t barrier, value(s.barrier));
+  SEAM_ASSIGN_OR_RETURN(int64_t barrier, value(s.barrier));
+  barrier += RankOf(t) * kernel_.copy_barriers;
+  const int64_t first = to_element + RankOf(t) * to.num_elements;
   const int64_t bytes = DTypeBytes(to.dtype);
-  if (first * bytes % kUnit != 0 || source * bytes % kUnit != 0 || count * bytes % kUnit != 0) {
+  if (to_element * bytes % kUnit != 0 || source * bytes % kUnit != 0 || count * bytes % kUnit != 0) {
     return Fault(s, t,
-                 absl::StrCat("elements ", source, " to ", source + count, " go to element ", first,
+                 absl::StrCat("elements ", source, " to ", source + count, " go to element ", to_element,
                               ": no multiples of ", kUnit, " bytes"));
   }
   const auto inside = [&](int64_t begin, const Memory& memory) {
     return count > 0 && begin >= 0 && begin <= memory.num_elements - count;
   };
-  if (!inside(source, from) || !inside(first, to)) {
+  if (count != 0 && (!inside(source, from) || !inside(to_element, to))) {
     return Fault(s, t,
                  absl::StrCat(count, " elements from ", source, " of ", from.num_elements, " to ",
-                              first, " of ", to.num_elements));
+                              to_element, " of ", to.num_elements));
   }
   if (!copies_.CanStart(barrier)) {
     return Fault(s, t, "a copy starts before all threads have waited for the last ones there");
@@ -257,7 +276,7 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::BulkCopy& 
     SEAM_RETURN_IF_ERROR(CheckArrived(s, to, first + i, t));
     if (!to.tracker->CanWrite(first + i, Now(t))) {
       return Fault(s, t,
-                   absl::StrCat("race on element ", first + i, " of shared array ", to.name,
+                   absl::StrCat("race on element ", to_element + i, " of shared array ", to.name,
                                 ": copied here, ", to.tracker->Describe(first + i, Now(t)),
                                 " without a barrier between"));
     }
@@ -290,14 +309,18 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitCopie
   }
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.barrier, lanes));
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, lanes));
-  const int64_t barrier = Values(s.barrier)[0], round = Values(s.index)[0];
-  const int64_t complete = copies_.Complete(barrier);
-  if (round + 1 != complete) {
-    return Fault(s, 0,
-                 absl::StrCat("waits for round ", round, " of the copies at ", barrier,
-                              ", of which ", complete, " have been started"));
+  for (int rank = 0; rank < kernel_.cluster; ++rank) {
+    const int first = rank * cta_threads_;
+    const int64_t barrier = Values(s.barrier)[first], round = Values(s.index)[first];
+    const int64_t of_cta = barrier + rank * kernel_.copy_barriers;
+    const int64_t complete = copies_.Complete(of_cta);
+    if (round + 1 != complete) {
+      return Fault(s, first,
+                   absl::StrCat("waits for round ", round, " of the copies at ", barrier,
+                                ", of which ", complete, " have been started"));
+    }
+    for (int t = 0; t < cta_threads_; ++t) copies_.Await(of_cta, t, round + 1);
   }
-  for (const int t : lanes) copies_.Await(barrier, t, round + 1);
   return absl::OkStatus();
 }
 
@@ -316,13 +339,14 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Load& node
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));
   const int64_t* index = Values(s.index);
   SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, memory, index, *taken));
+  if (memory.shared && kernel_.cluster > 1) index = InParts(memory, index, {-1, -1}, *taken);
   if (memory.tracker != nullptr || memory.initialized != nullptr) {
     for (const int t : *taken) {
       const Moment now = Now(t);
       for (int64_t e = index[t]; e < index[t] + node.width; ++e) {
         const auto place = [&] {
-          return absl::StrCat("element ", e, " of ", memory.shared ? "shared array " : "buffer ",
-                              memory.name);
+          return absl::StrCat("element ", e % memory.num_elements, " of ",
+                              memory.shared ? "shared array " : "buffer ", memory.name);
         };
         if (memory.shared ? !memory.tracker->Written(e, first_interval_)
                           : memory.initialized != nullptr && memory.initialized[e] == 0) {
@@ -361,14 +385,23 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Store& nod
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));
   const int64_t* index = Values(s.index);
   SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, memory, index, *taken));
+  if (memory.shared && kernel_.cluster > 1) {
+    SEAM_RETURN_IF_ERROR(CheckExpr(s, s.cta, *taken));
+    index = InParts(memory, index, s.cta, *taken);
+    if (!taken->empty() && (s.cta.id >= 0 || s.cta.constant >= 0)) {
+      if (synced_ == first_interval_)
+        return Fault(s, (*taken)[0], "a store to a CTA of the cluster that may not have begun");
+      remote_store_ = interval_;
+    }
+  }
   for (const int t : *taken) {
     const Moment now = Now(t);
     for (int64_t e = index[t]; e < index[t] + node.width; ++e) {
       if (!memory.tracker->CanWrite(e, now)) {
         return Fault(
             s, t,
-            absl::StrCat("race on element ", e, " of ", memory.shared ? "shared array " : "buffer ",
-                         memory.name, ": written here, ", memory.tracker->Describe(e, now),
+            absl::StrCat("race on element ", e % memory.num_elements, " of ",
+                         memory.shared ? "shared array " : "buffer ", memory.name, ": written here, ", memory.tracker->Describe(e, now),
                          " without a barrier between"));
       }
       SEAM_RETURN_IF_ERROR(CheckArrived(s, memory, e, t));
@@ -480,6 +513,17 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::ShuffleXor
 
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::CtaSync&,
                                  const Lanes& lanes) {
+  return Synchronize(s, lanes);
+}
+
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::ClusterSync&,
+                                 const Lanes& lanes) {
+  SEAM_RETURN_IF_ERROR(Synchronize(s, lanes));
+  synced_ = interval_;
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::Synchronize(const CompiledStmt& s, const Lanes& lanes) {
   if (static_cast<int>(lanes.size()) != threads_) {
     return Fault(
         s, lanes[0],

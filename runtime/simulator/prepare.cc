@@ -87,14 +87,17 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
       memory->tracks_reads = reads;
     }
   }
-  shared_bytes_.resize(kernel_.SharedBytes());
+  const int64_t parts = kernel_.cluster;
+  shared_bytes_.resize(kernel_.SharedBytes() * parts);
   for (size_t i = 0; i < kernel_.shared.size(); ++i) {
     const kernel::SharedArray& array = kernel_.shared[i];
-    trackers_.push_back(std::make_unique<RaceTracker>(array.count, true, shared_reads[i] != 0));
+    trackers_.push_back(
+        std::make_unique<RaceTracker>(array.count * parts, true, shared_reads[i] != 0));
     shared_.push_back({.name = array.name,
                        .dtype = array.dtype,
                        .num_elements = array.count,
-                       .data = shared_bytes_.data() + kernel_.SharedOffset(static_cast<int>(i)),
+                       .data =
+                           shared_bytes_.data() + kernel_.SharedOffset(static_cast<int>(i)) * parts,
                        .initialized = nullptr,
                        .tracker = trackers_.back().get(),
                        .tracks_reads = shared_reads[i] != 0,
@@ -102,8 +105,9 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
                        .array = static_cast<int>(i)});
   }
   std::vector<int64_t> sizes;
-  for (const kernel::SharedArray& array : kernel_.shared) sizes.push_back(array.count);
-  copies_.Declare(kernel_.copy_barriers, kernel_.copies_per_batch, threads_, sizes);
+  for (const kernel::SharedArray& array : kernel_.shared) sizes.push_back(array.count * parts);
+  copies_.Declare(kernel_.copy_barriers * kernel_.cluster, kernel_.copies_per_batch, cta_threads_,
+                  sizes);
   return absl::OkStatus();
 }
 
@@ -167,6 +171,7 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
       s.slot = CompileExpr(node->slot);
       s.index = CompileExpr(node->index);
       s.predicate = CompileExpr(node->predicate);
+      s.cta = CompileExpr(node->cta);
     } else if (const auto* node = std::get_if<kernel::Map>(&stmt.node)) {
       s.slot = CompileExpr(node->slot);
       for (const Operand& operand : node->arguments) s.operands.push_back(CompileOperand(operand));
@@ -227,18 +232,25 @@ absl::Status Simulation::Prepare(absl::Span<const SimBuffer> buffers,
   }
   SEAM_ASSIGN_OR_RETURN(grid_, Evaluate(kernel_.grid_x, lookup));
   if (grid_ < 0 || grid_ > INT32_MAX) return error("a grid of ", grid_, " CTAs");
+  if (grid_ % kernel_.cluster != 0)
+    return error("a grid of ", grid_, " CTAs in clusters of ", kernel_.cluster);
   const SymRange blocks = RangeOf(kernel_.block_x);
   if (grid_ > 0 && (blocks.lo > 0 || blocks.hi < grid_ - 1)) {
     return error("block_x is declared as ", blocks.lo, "..", blocks.hi, ", the grid is ", grid_);
   }
-  integers_.DeclareUniform(kernel_.block_x.node(), 0, std::max<int64_t>(grid_ - 1, 0));
-  integers_.DeclareVarying(kernel_.thread_x.node(), 0, threads_ - 1);
+  const int64_t last_block = std::max<int64_t>(grid_ - 1, 0);
+  if (kernel_.cluster == 1) {
+    integers_.DeclareUniform(kernel_.block_x.node(), 0, last_block);
+  } else {
+    integers_.DeclareVarying(kernel_.block_x.node(), 0, last_block);
+  }
+  integers_.DeclareVarying(kernel_.thread_x.node(), 0, cta_threads_ - 1);
   declared.insert(kernel_.block_x.node());
   declared.insert(kernel_.thread_x.node());
   all_.resize(threads_);
   std::iota(all_.begin(), all_.end(), 0);
-  std::iota(integers_.MutableVarying(kernel_.thread_x.node()),
-            integers_.MutableVarying(kernel_.thread_x.node()) + threads_, int64_t{0});
+  int64_t* const numbers = integers_.MutableVarying(kernel_.thread_x.node());
+  for (int t = 0; t < threads_; ++t) numbers[t] = InCta(t);
   DeclareSymbols(kernel_.body, &declared);
   SEAM_RETURN_IF_ERROR(BindBuffers(buffers, lookup));
   phases_.emplace_back();
@@ -257,6 +269,7 @@ absl::Status Simulation::Prepare(absl::Span<const SimBuffer> buffers,
   written_.resize(registers_.size());
   written_count_.resize(rows);
   for (std::vector<Scalar>& scratch : scratch_) scratch.resize(threads_);
+  in_parts_.resize(threads_);
   return absl::OkStatus();
 }
 

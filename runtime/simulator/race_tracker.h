@@ -1,10 +1,10 @@
 // Who last touched each element of a memory, and whether two accesses are ordered.
 //
-// Time is cut into intervals: one ends at every barrier of a CTA, and no interval spans two CTAs.
-// Two accesses of one element of which one writes are ordered if the same thread makes both, if
-// they fall into different intervals of one CTA, or if a barrier of the grid lies between them.
-// Everything else is a race. (Shuffles order
-// nothing: they say nothing about memory.) Thread-safety: none.
+// Time is cut into intervals: one ends at every barrier of a CTA or cluster, and no interval spans
+// two clusters; a CTA without a cluster counts as one. Two accesses of one element of which one
+// writes are ordered if the same thread makes both, if they fall into different intervals of one
+// CTA, or if a barrier of the cluster or grid lies between them. Everything else is a race.
+// (Shuffles order nothing: they say nothing about memory.) Thread-safety: none.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,14 @@ struct Moment {
   uint32_t interval;  // Counted over the whole launch, from 1.
   uint32_t cta;
   int thread;
-  uint32_t phase = 1;  // The first interval since the last barrier of the grid.
+  // The first intervals since the last barrier of the grid, since the cluster began, and since its
+  // last barrier.
+  uint32_t phase = 1, began = 1, synced = 1;
 };
 
 class RaceTracker {
  public:
-  // `shared`: the memory starts anew in every CTA. `reads`: Read will be called.
+  // `shared`: the memory starts anew in every cluster. `reads`: Read will be called.
   RaceTracker(int64_t elements, bool shared, bool reads)
       : shared_(shared), writers_(elements), readers_(reads ? elements : 0) {}
 
@@ -39,12 +41,17 @@ class RaceTracker {
   }
   void Read(int64_t element, Moment now) {
     Record& reader = readers_[element];
-    if (reader.interval == now.interval) {
-      if (reader.thread != now.thread) reader.thread = kMany;
-    } else {
-      const bool other_cta = !shared_ && reader.interval >= now.phase && reader.cta != now.cta;
-      reader = {now.interval, other_cta ? kManyCtas : now.cta, now.thread};
+    const bool together = reader.interval == now.interval;
+    const bool other_thread = together && reader.thread != now.thread;
+    uint32_t cta = now.cta;
+    if (reader.cta != now.cta) {
+      if (reader.interval >= now.began) {
+        cta = reader.cta == kManyCtas ? kManyCtas : kManyOfCluster;
+      } else if (!shared_ && reader.interval >= now.phase) {
+        cta = kManyCtas;
+      }
     }
+    reader = {now.interval, cta, other_thread ? kMany : now.thread};
   }
 
   // Whether the element was written: ever, or for shared memory since `first_interval`.
@@ -60,12 +67,12 @@ class RaceTracker {
     return absl::StrCat(
         written ? "written" : "read", " by ",
         other.thread == kMany ? "several threads" : absl::StrCat("thread ", other.thread), " of ",
-        other.cta == kManyCtas ? "several CTAs" : absl::StrCat("CTA ", other.cta));
+        other.cta >= kManyOfCluster ? "several CTAs" : absl::StrCat("CTA ", other.cta));
   }
 
  private:
   static constexpr int kMany = -1;
-  static constexpr uint32_t kManyCtas = UINT32_MAX;
+  static constexpr uint32_t kManyCtas = UINT32_MAX, kManyOfCluster = UINT32_MAX - 1;
   struct Record {
     uint32_t interval = 0;  // 0: none.
     uint32_t cta = 0;
@@ -74,8 +81,9 @@ class RaceTracker {
   bool Ordered(const Record& before, Moment now) const {
     if (before.interval < now.phase) return true;
     if (before.cta == kManyCtas) return false;
-    if (before.interval == now.interval) return before.thread == now.thread;
-    return shared_ || before.cta == now.cta;
+    if (before.cta == now.cta)
+      return before.interval != now.interval || before.thread == now.thread;
+    return before.interval < now.synced && (shared_ || before.interval >= now.began);
   }
 
   const bool shared_;

@@ -1,10 +1,11 @@
-// One run of a kernel: what the statements are compiled to, and the state of the CTA that is
-// running.
+// One run of a kernel: what the statements are compiled to, and the state of the cluster of CTAs
+// that is running; a kernel without clusters has clusters of one CTA.
 //
 // The kernel's statements are numbered and their integer expressions compiled once (prepare.cc);
-// then every CTA walks those of a phase with the set of its active threads (execute.cc), and after
-// the last CTA the next phase begins. Fragments lie slot by
-// slot, all threads of a slot together, so that one call evaluates an operation for the whole CTA.
+// then every cluster walks those of a phase with the set of its active threads (execute.cc), and
+// after the last one the next phase begins. The threads of a cluster are numbered one CTA after the
+// other. Fragments lie slot by slot, all threads of a slot together, so that one call evaluates an
+// operation for the whole cluster; so do the CTAs' parts of a shared array.
 // Thread-safety: none.
 #pragma once
 
@@ -45,7 +46,7 @@ struct CompiledOperand {
 struct CompiledStmt {
   const kernel::Stmt* stmt;
   int number;
-  Expr slot, index, predicate, barrier;
+  Expr slot, index, predicate, barrier, cta;
   int64_t lo = 0, hi = 0;  // Of the symbol that it binds.
   std::vector<CompiledOperand> operands;
   std::vector<CompiledStmt> body, otherwise;
@@ -56,7 +57,7 @@ using CompiledBlock = std::vector<CompiledStmt>;
 struct Memory {
   absl::string_view name;
   DType dtype;
-  int64_t num_elements;
+  int64_t num_elements;  // Of a shared one: of each CTA's part.
   char* data;            // In the memory format.
   uint8_t* initialized;  // Null: everything is.
   RaceTracker* tracker;  // Null: nobody writes.
@@ -71,14 +72,15 @@ class Simulation {
   Simulation(const kernel::Kernel& kernel, const SimOptions& options)
       : kernel_(kernel),
         options_(options),
-        threads_(kernel.threads),
-        integers_(kernel.threads, kernel.index32) {}
+        cta_threads_(kernel.threads),
+        threads_(kernel.threads * kernel.cluster),
+        integers_(threads_, kernel.index32) {}
 
   absl::Status Prepare(absl::Span<const SimBuffer> buffers, absl::Span<const int64_t> parameters);
   absl::Status Run();
 
  private:
-  using Lanes = std::vector<int>;  // Active threads, ascending.
+  using Lanes = std::vector<int>;  // Active threads of the cluster, ascending.
   using SymbolLookup = absl::FunctionRef<std::optional<int64_t>(const SymNode*)>;
 
   // Preparation.
@@ -91,7 +93,7 @@ class Simulation {
                         std::vector<uint8_t>* shared);
 
   // Execution.
-  absl::Status RunCta(int64_t cta, const CompiledBlock& phase);
+  absl::Status RunCluster(int64_t cluster, const CompiledBlock& phase);
   absl::Status RunBlock(const CompiledBlock& block, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::For& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::If& node, const Lanes& lanes);
@@ -103,6 +105,7 @@ class Simulation {
   absl::Status Execute(const CompiledStmt& s, const kernel::Random& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ShuffleXor& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::ClusterSync& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt&, const kernel::KeepPacked&, const Lanes&) {
     return absl::OkStatus();
   }
@@ -116,6 +119,13 @@ class Simulation {
   }
 
   // Pieces of statements.
+  absl::Status StartCopy(const CompiledStmt& s, const kernel::BulkCopy& node, int thread);
+  // Ends an interval, if all threads of the cluster reach its end.
+  absl::Status Synchronize(const CompiledStmt& s, const Lanes& lanes);
+  // Where elements of the CTAs' parts of a shared array lie: each thread means its own CTA's part,
+  // or that of `cta` unless it is -1.
+  const int64_t* InParts(const Memory& memory, const int64_t* index, const Expr& cta,
+                         const Lanes& lanes);
   absl::Status CheckArrived(const CompiledStmt& s, const Memory& memory, int64_t element,
                             int thread);
   absl::Status CheckExpr(const CompiledStmt& s, const Expr& e, const Lanes& lanes);
@@ -136,8 +146,12 @@ class Simulation {
   template <typename Visit>
   static void ForEachRun(const Lanes& lanes, const int64_t* index, Visit visit);
 
+  int RankOf(int thread) const { return kernel_.cluster == 1 ? 0 : thread / cta_threads_; }
+  int InCta(int thread) const { return kernel_.cluster == 1 ? thread : thread % cta_threads_; }
   Moment Now(int thread) const {
-    return {interval_, static_cast<uint32_t>(cta_), thread, first_of_phase_};
+    return {interval_,       static_cast<uint32_t>(cta_) + RankOf(thread),
+            InCta(thread),   first_of_phase_,
+            first_interval_, synced_};
   }
   absl::Status Fault(const CompiledStmt& s, int thread, absl::string_view what);
   absl::Status Spend(int64_t steps) {
@@ -149,7 +163,7 @@ class Simulation {
 
   const kernel::Kernel& kernel_;
   const SimOptions& options_;
-  const int threads_;
+  const int cta_threads_, threads_;  // Of a CTA and of a cluster.
   IndexEvaluator integers_;
   int64_t grid_ = 0;
   std::vector<CompiledBlock> phases_;  // Each ends with a barrier of the grid, but for the last.
@@ -165,12 +179,15 @@ class Simulation {
   std::vector<int> written_count_;  // [rows]
   std::vector<Scalar> scratch_[4];  // [threads] each.
   std::vector<int64_t> broadcast_;  // [threads]
+  std::vector<int64_t> in_parts_;   // [threads]
 
   Lanes all_;
   int next_number_ = 0;
-  int64_t cta_ = 0;
+  int64_t cta_ = 0;  // The first of the cluster.
   int64_t steps_ = 0;
-  uint32_t interval_ = 0, first_interval_ = 0, first_of_phase_ = 1;
+  // Intervals: this one, the first of the cluster and of the phase, the first since the cluster's
+  // last barrier, and the last one with a store to another CTA.
+  uint32_t interval_ = 0, first_interval_ = 0, first_of_phase_ = 1, synced_ = 0, remote_store_ = 0;
 };
 
 }  // namespace seam::simulator

@@ -10,18 +10,19 @@
 namespace seam::simulator {
 
 absl::Status Simulation::Run() {
-  // Order of the CTAs: position i runs CTA (step * i + offset) mod grid.
+  // Order of the clusters: position i runs cluster (step * i + offset) mod their number.
+  const int64_t clusters = grid_ / kernel_.cluster;
   int64_t step = 1, offset = 0;
-  if (options_.seed != 0 && grid_ > 1) {
+  if (options_.seed != 0 && clusters > 1) {
     const auto lanes = Philox4x32(options_.seed, 0, 0);
-    offset = lanes[0] % grid_;
-    step = 1 + lanes[1] % grid_;
-    while (std::gcd(step, grid_) != 1) ++step;
+    offset = lanes[0] % clusters;
+    step = 1 + lanes[1] % clusters;
+    while (std::gcd(step, clusters) != 1) ++step;
   }
   for (const CompiledBlock& phase : phases_) {
     first_of_phase_ = interval_ + 1;
-    for (int64_t i = 0; i < grid_; ++i) {
-      SEAM_RETURN_IF_ERROR(RunCta((step * i + offset) % grid_, phase));
+    for (int64_t i = 0; i < clusters; ++i) {
+      SEAM_RETURN_IF_ERROR(RunCluster((step * i + offset) % clusters, phase));
     }
   }
   if (!options_.require_all_written) return absl::OkStatus();
@@ -37,19 +38,32 @@ absl::Status Simulation::Run() {
   return absl::OkStatus();
 }
 
-absl::Status Simulation::RunCta(int64_t cta, const CompiledBlock& phase) {
-  cta_ = cta;
-  first_interval_ = ++interval_;
+absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase) {
+  cta_ = cluster * kernel_.cluster;
+  first_interval_ = synced_ = ++interval_;
   std::fill(written_.begin(), written_.end(), 0);
   std::fill(written_count_.begin(), written_count_.end(), 0);
   copies_.Reset();
-  integers_.SetUniform(kernel_.block_x.node(), cta);
+  const SymNode* block = kernel_.block_x.node();
+  if (kernel_.cluster == 1) {
+    integers_.SetUniform(block, cta_);
+  } else {
+    int64_t* blocks = integers_.MutableVarying(block);
+    for (int t = 0; t < threads_; ++t) blocks[t] = cta_ + RankOf(t);
+    integers_.Changed(block);
+  }
   SEAM_RETURN_IF_ERROR(Spend(threads_));
   SEAM_RETURN_IF_ERROR(RunBlock(phase, all_));
   if (const int barrier = copies_.Pending(); barrier >= 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "kernel ", kernel_.name, ", CTA ", cta_ + barrier / kernel_.copy_barriers,
+        ": it ends before all threads have waited for the copies at ",
+        barrier % kernel_.copy_barriers));
+  }
+  if (remote_store_ >= synced_) {
     return absl::FailedPreconditionError(
         absl::StrCat("kernel ", kernel_.name, ", CTA ", cta_,
-                     ": it ends before all threads have waited for the copies at ", barrier));
+                     ": its cluster may end before what CTAs store to each other has come"));
   }
   return absl::OkStatus();
 }

@@ -1,9 +1,9 @@
 // Runs a kernel of the thread-level IR on the CPU, thread by thread, and finds what a GPU would not
 // say.
 //
-// Every statement executes for all active threads of a CTA before the next one starts; CTAs run one
-// after the other in an order that the seed determines, all of them up to a barrier of the grid
-// before the first goes on. Values are rounded to their dtype after
+// Every statement executes for all active threads of a cluster (of a CTA, where there are no
+// clusters) before the next one starts; clusters run one after the other in an order that the seed
+// determines, all of them up to a barrier of the grid before the first goes on. Values are rounded to their dtype after
 // every operation by the definitions that the reference interpreter uses (ir/op_semantics.h), so
 // results of pointwise kernels agree with it bit for bit.
 //
@@ -13,7 +13,8 @@
 // slots, shared elements or buffer elements that nothing wrote; races on shared memory (two
 // threads, one barrier interval, one of them writes) and on global memory (two CTAs, or two threads
 // of one CTA, without a barrier between them, one of them writes, even if it writes the same
-// value); barriers and shuffles that not all threads reach; bulk copies that several threads start,
+// value); stores to a CTA of the cluster that may not have begun or may have ended; barriers that
+// not all threads of the cluster reach, shuffles that not all of the warp do; bulk copies that several threads start,
 // that overwrite what a thread may still read, that nobody waits for, or whose elements are read by
 // a thread that has not waited; symbols outside their declared range;
 // index arithmetic that leaves 32 bits although the kernel promises otherwise; more steps than the

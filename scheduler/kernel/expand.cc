@@ -70,6 +70,8 @@ class Expander {
       OpenAcrossRows();
       HoistLoads();
       CopyFirstRows();
+      // From here on all CTAs of the cluster have begun.
+      if (cluster_ > 1) w_.Emit(ClusterSync{});
       w_.Loop(turn_, turns_, false, [&] {
         for (const SpaceState& space : spaces_)
           for (const auto& [id, fragment] : space.resident) EmitKeepPacked(fragment);
@@ -126,6 +128,9 @@ class Expander {
     out_.thread_x = out_.env->FreshSymbol("thread", 0, threads - 1);
     if (vector_ > 1) v_ = out_.env->FreshSymbol("v", 0, vector_ - 1);
     if (registers_ > 1) u_ = out_.env->FreshSymbol("u", 0, registers_ - 1);
+    cluster_ = out_.cluster = static_cast<int>(layout.Extent(Axis::Column, Place::Cluster));
+    rank_ = Mod(out_.block_x, cluster_);
+    team_ = FloorDiv(out_.block_x, cluster_);
     part_ = options_.split > 1 ? Mod(out_.block_x, options_.split) : SymInt(0);
     rows_ = base_->Import(tile_.rows);
     SEAM_RETURN_IF_ERROR(PlaceThreads());
@@ -175,9 +180,10 @@ class Expander {
       for (const Mode& m : options_.layout.modes) {
         if (m.axis == Axis::Row && m.place != Place::Grid) rows_per_cta *= *m.extent.maybe_int();
       }
-      turns_ = CeilDiv(CeilDiv(rows_, rows_per_cta) - out_.block_x, options_.grid);
-      turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows_, rows_per_cta * options_.grid) - 1);
-      cta = turn_ * options_.grid + out_.block_x;
+      teams_ = options_.grid / cluster_;
+      turns_ = CeilDiv(CeilDiv(rows_, rows_per_cta) - team_, teams_);
+      turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows_, rows_per_cta * teams_) - 1);
+      cta = turn_ * teams_ + team_;
     }
     int64_t lane_bits = 1, warp_bits = 1;
     SymInt row = 0, row_local = 0, column = 0;
@@ -215,7 +221,8 @@ class Expander {
         case Place::Step:
           break;
         case Place::Cluster:
-          return absl::UnimplementedError(absl::StrCat("kernel ", tile_.name, ": cluster modes"));
+          coordinate = rank_;
+          break;
       }
       if (m.axis == Axis::Column) {
         column += coordinate * m.stride;
@@ -379,7 +386,7 @@ class Expander {
   void PrepareRowCopies() {
     if (options_.stages == 0) return;
     const auto found = FindRowCopies(tile_, at_.rows_per_cta, has_ends_ ? vector_ : 1);
-    stage_elements_ = at_.rows_per_cta * options_.columns_per_step;
+    stage_elements_ = at_.rows_per_cta * CtaColumns();
     for (size_t id = 0; id < found.size(); ++id) {
       if (!found[id] || !spaces_[found[id]->space].persistent) continue;
       const TileValue& value = tile_.values[id];
@@ -400,9 +407,12 @@ class Expander {
     for (const auto& [id, row] : copied_) turns_behind_ |= !first[id];
   }
 
-  // Starts the copies of the rows of that turn.
+  // Columns of a CTA; in a cluster they begin at column rank * CtaColumns() of the row.
+  int64_t CtaColumns() const { return options_.columns_per_step / cluster_; }
+
+  // Starts the copies of the rows of that turn, of those that a cluster shares a piece each.
   void CopyRows(SymInt turn) {
-    const SymInt row = (turn * options_.grid + out_.block_x) * at_.rows_per_cta;
+    const SymInt row = (turn * teams_ + team_) * at_.rows_per_cta;
     SymImporter importer(out_.env.get());
     for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
     importer.Map(tile_.row.node(), row);
@@ -410,9 +420,12 @@ class Expander {
     for (const auto& [id, copied] : copied_) {
       const SymInt extent = spaces_[copied.from.space].extent;
       const SymInt rows = at_.rows_per_cta == 1 ? SymInt(1) : Min(at_.rows_per_cta, rows_ - row);
+      const SymInt first = rank_ * CtaColumns();
+      const SymInt count =
+          cluster_ == 1 ? rows * extent : Max(0, Min(CtaColumns(), extent - first));
       w_.Emit(BulkCopy{copied.array, stage * stage_elements_, tile_.values[id].buffer,
-                       importer.Import(copied.from.start) + ends_.head,
-                       has_ends_ ? InBody(extent) : rows * extent, stage});
+                       importer.Import(copied.from.start) + ends_.head + first,
+                       has_ends_ ? InBody(extent) : count, stage});
     }
   }
   void CopyFirstRows() {
@@ -608,7 +621,7 @@ class Expander {
       load.space = Space::Shared;
       load.array = copied->second.array;
       load.index = Mod(turn_, options_.stages) * stage_elements_ + at_.row_local * space.extent +
-                   space.column - ends_.head;
+                   space.column - ends_.head - rank_ * CtaColumns();
     }
     return load;
   }
@@ -941,7 +954,7 @@ class Expander {
       }
     }
   }
-  SymInt PlaceOfRow() const { return out_.block_x * at_.rows_per_cta + at_.row_local; }
+  SymInt PlaceOfRow() const { return team_ * at_.rows_per_cta + at_.row_local; }
 
   // The states of a step's columns from or to memory, in vectors where it is aligned. What no turn
   // has written yet is neutral.
@@ -1365,7 +1378,9 @@ class Expander {
       EmitScalarStore(store, *space.importer, SymAnd(first_part, SymAnd(Leader(), row_mask_)));
     });
   }
-  SymInt Leader() const { return SymAnd(SymEq(at_.column_lane, 0), SymEq(at_.column_warp, 0)); }
+  SymInt Leader() const {
+    return SymAnd(SymEq(rank_, 0), SymAnd(SymEq(at_.column_lane, 0), SymEq(at_.column_warp, 0)));
+  }
 
   // --- Reductions
   // ----------------------------------------------------------------------------------------------
@@ -1444,9 +1459,10 @@ class Expander {
 
   void FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
     for (const Accumulator& a : accumulators) {
-      FoldLanes(a);
+      FoldLanes(a, at_.column_lane_masks);
       states_[a.id] = a.fragments;
     }
+    if (cluster_ > 1) return FoldAcrossCluster(accumulators);
     if (at_.column_warps == 1 || accumulators.empty()) return;
     // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
     const int64_t places = at_.column_warps * at_.rows_per_cta;
@@ -1498,10 +1514,71 @@ class Expander {
     }
   }
 
-  void FoldLanes(const Accumulator& a) {
+  // Each warp leaves its state with every CTA of the cluster, a lane with one of them, and every
+  // warp folds those of all warps in the same order: each lane some of them, then across lanes.
+  //
+  //   rank 0   warp 0, 1, ...  ->  [0] [1] ...   in the shared memory of every CTA;
+  //   rank 1   warp 0, 1, ...  ->  [w] [w+1] ...         lane l folds [l], [l + 32], ...
+  //
+  // A CTA of the cluster is at most one barrier ahead of another, so that it writes to an array
+  // that it has written before only when nobody reads it any more.
+  void FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
+    if (accumulators.empty()) return;
+    const int64_t states = cluster_ * at_.column_warps;
+    const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * states : SymInt(0);
+    std::vector<std::vector<int>> shared(accumulators.size());
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      for (int fragment : accumulators[i].fragments) {
+        const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * states);
+        shared[i].push_back(array);
+        Store out{fragment, 0};
+        out.space = Space::Shared;
+        out.array = array;
+        out.index = origin + rank_ * at_.column_warps + at_.column_warp;
+        out.predicate = SymLt(at_.column_lane, cluster_);
+        out.cta = Mod(at_.column_lane, cluster_);
+        w_.Emit(out);
+      }
+    }
+    w_.Emit(ClusterSync{});
+    CopyNextRows(false);
+    std::vector<int> masks;
+    int64_t lanes = 1;
+    for (; lanes < std::min<int64_t>(states, 32); lanes *= 2)
+      masks.push_back(static_cast<int>(lanes));
+    const int64_t each = (states + lanes - 1) / lanes;
+    const SymInt lane = Mod(at_.column_lane, lanes);
+    const SymInt other = out_.env->FreshSymbol("w", 0, std::max<int64_t>(each - 2, 0));
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      const Accumulator& a = accumulators[i];
+      const TileReduction& r = tile_.reductions[a.id];
+      const StateOperands neutral = NeutralState(r.op, r.dtype);
+      auto read = [&](size_t component, int fragment, SymInt state) {
+        Load load{fragment, 0};
+        load.space = Space::Shared;
+        load.array = shared[i][component];
+        load.index = origin + state;
+        load.predicate = SymLt(state, states);
+        load.fill = neutral[component].constant;
+        w_.Emit(load);
+      };
+      for (size_t c = 0; c < a.fragments.size(); ++c) read(c, a.fragments[c], lane);
+      if (each > 1) w_.Loop(other, each - 1, true, [&] {
+        StateOperands state;
+        for (size_t c = 0; c < a.fragments.size(); ++c) {
+          state.push_back(Operand::Reg(w_.NewFragment("s", w_.dtype(a.fragments[c]))));
+          read(c, state.back().fragment, (other + 1) * lanes + lane);
+        }
+        MergeState(w_, r.op, a.fragments, 0, state);
+      });
+      FoldLanes(a, masks);
+    }
+  }
+
+  void FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
     const TileReduction& r = tile_.reductions[a.id];
     const bool symmetric = r.op != OpKind::Welford;
-    for (int mask : at_.column_lane_masks) {
+    for (int mask : masks) {
       OverRowSlots([&] {
         StateOperands theirs;
         for (int fragment : a.fragments) {
@@ -1581,6 +1658,8 @@ class Expander {
   std::vector<TileId> early_;  // Loads for later passes that the current one issues.
   std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
   SymInt turn_, turns_;        // Where CTAs take rows in turn.
+  int cluster_ = 1, teams_ = 1;  // CTAs that share a row, and how many such teams there are.
+  SymInt team_, rank_;           // Of the CTA.
   struct CopiedRow {
     RowCopy from;
     int array;

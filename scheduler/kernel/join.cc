@@ -109,7 +109,10 @@ class Copier {
     node.otherwise = Copied(node.otherwise);
   }
   void Edit(Load& node) { Move(node); }
-  void Edit(Store& node) { Move(node); }
+  void Edit(Store& node) {
+    Move(node);
+    node.cta = importer_.Import(node.cta);
+  }
   void Edit(Map& node) {
     node.fragment += first_fragment_;
     node.slot = importer_.Import(node.slot);
@@ -137,6 +140,7 @@ class Copier {
     node.source = Copied(node.source);
   }
   void Edit(CtaSync&) {}
+  void Edit(ClusterSync&) {}
   void Edit(KeepPacked& node) { node.fragment += first_fragment_; }
   void Edit(BulkCopy& node) {
     node.array += first_shared_;
@@ -175,6 +179,10 @@ absl::StatusOr<Kernel> Joined(std::string name, absl::Span<const Kernel> kernels
       return absl::InvalidArgumentError(absl::StrCat("kernel ", joined.name, ": one of ",
                                                      joined.threads, " and one of ", kernel.threads,
                                                      " threads cannot be joined"));
+    }
+    if (kernel.cluster > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("kernel ", joined.name, ": one in clusters of ",
+                                                     kernel.cluster, " CTAs cannot be joined"));
     }
     joined.index32 &= kernel.index32;
   }

@@ -106,6 +106,9 @@ struct Store {
   SymInt index;
   SymInt predicate = 1;
   CacheHint hint = CacheHint::Default;
+  // Of a shared array: the CTA of the cluster whose array it is, by its rank; -1: this one. That CTA
+  // has begun and has not ended: the store lies between two barriers of the cluster.
+  SymInt cta = -1;
 };
 
 // fragment[slot] = op(arguments). Elementwise operations and Cast; operands have their fragments'
@@ -152,9 +155,14 @@ struct ShuffleXor {
 
 struct CtaSync {};
 
+// A barrier of all threads of a cluster, and so of each CTA. What they stored before, to shared
+// arrays of any CTA of the cluster too, all of them may read behind it.
+struct ClusterSync {};
+
 // Copies `count` elements of a buffer, from `from` on, to a shared array, from `to` on, while the
 // threads go on: one of them starts it, and the elements are there when AwaitCopies for `barrier`
-// has returned. Source, destination and size are multiples of 16 bytes.
+// has returned. Source, destination and size are multiples of 16 bytes. A copy of no elements only
+// counts as one of its batch.
 struct BulkCopy {
   int array;
   SymInt to;
@@ -188,7 +196,7 @@ struct Comment {
 
 struct Stmt {
   std::variant<For, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor, CtaSync,
-               BulkCopy, AwaitCopies, KeepPacked, GridSync, Comment>
+               ClusterSync, BulkCopy, AwaitCopies, KeepPacked, GridSync, Comment>
       node;
 };
 
@@ -201,6 +209,9 @@ struct Kernel {
   SymInt block_x, thread_x;        // Symbols: blockIdx.x and threadIdx.x.
   SymInt grid_x = 1;               // Of the parameters; 0: nothing to launch.
   int threads = 128;               // CTA size, a multiple of 32.
+  // CTAs of a cluster, whose rank is block_x modulo this; grid_x is a multiple of it. A device has
+  // clusters from sm_90 on.
+  int cluster = 1;
   int min_ctas_per_sm = 0;         // For __launch_bounds__; 0 says nothing.
   bool index32 = false;  // All index arithmetic fits 32 bits: a guard of the plan promises it.
   std::vector<Fragment> fragments;
@@ -226,7 +237,7 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 // OK, or the first broken rule, naming the statement. Linear in the kernel but for conditions on
 // the thread, which are tried for every thread.
 //  - Names: the kernel's is a C identifier; every fragment, buffer and shared array in use exists.
-//  - Sizes: threads a multiple of 32 up to 1024; counts positive; a constant slot inside its
+//  - Sizes: threads a multiple of 32 up to 1024; a cluster a power of two up to 16; counts positive; a constant slot inside its
 //    fragment; widths powers of two; a vector access no wider than its buffer's alignment, for
 //    which 16 bytes suffice.
 //  - Types: a load or store moves the fragment's own dtype; operations take and give the dtypes of
@@ -240,10 +251,12 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
 //  - Writes go to shared arrays and to buffers marked `written`.
-//  - Convergence: no barrier and no wait for copies where a condition or extent differs between
+//  - Convergence: no barrier of a CTA or cluster and no wait for copies where a condition or extent differs between
 //  threads of the CTA, no
 //    shuffle where it differs between threads of a warp. Symbols of LetSymbol count as equal; the
 //    simulator checks them.
+//  - Clusters: stores to other CTAs and barriers of the cluster where there is one, the rank inside
+//    it; one phase. Whether the CTAs of a cluster reach its barriers together the simulator checks.
 //  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
 //    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
 //    phase.

@@ -90,9 +90,10 @@ class Printer {
         Hint(node.hint), node.aligned ? "" : " unaligned");
   }
   std::string Head(const Store& node) const {
-    return absl::StrCat("store ", Element(node.space, node.array, node.index, node.width), " = ",
-                        Slot(node.fragment, node.slot, node.width), Predicate(node.predicate),
-                        Hint(node.hint));
+    return absl::StrCat(
+        "store ", node.cta == SymInt(-1) ? "" : absl::StrCat("to CTA ", node.cta.ToString(), " "),
+        Element(node.space, node.array, node.index, node.width), " = ",
+        Slot(node.fragment, node.slot, node.width), Predicate(node.predicate), Hint(node.hint));
   }
   std::string Head(const Map& node) const {
     std::string arguments;
@@ -118,6 +119,7 @@ class Printer {
                         node.mask, ")");
   }
   std::string Head(const CtaSync&) const { return "barrier"; }
+  std::string Head(const ClusterSync&) const { return "barrier of the cluster"; }
   std::string Head(const KeepPacked& node) const {
     return absl::StrCat("keep packed ", FragmentName(node.fragment));
   }
@@ -150,6 +152,7 @@ std::string PrintKernel(const Kernel& kernel) {
   }
   absl::StrAppend(&out, "  grid ", kernel.grid_x.ToString(), " (", kernel.block_x.ToString(),
                   ") threads ", kernel.threads, " (", kernel.thread_x.ToString(), ")");
+  if (kernel.cluster > 1) absl::StrAppend(&out, " cluster ", kernel.cluster);
   if (kernel.min_ctas_per_sm > 0) absl::StrAppend(&out, " ctas_per_sm ", kernel.min_ctas_per_sm);
   absl::StrAppend(&out, kernel.index32 ? " index32" : "", "\n");
   for (const SymInt parameter : kernel.parameters) {

@@ -13,7 +13,8 @@
 // A Layout says where each row and column lives: a list of modes, from the fastest to the slowest.
 // A value that does not depend on columns drops their modes (every thread of the row holds it); a
 // reduction folds them, place by place: vector, registers and steps in the thread, lanes by
-// shuffles, warps through shared memory, the grid through a workspace. ExpandTile (expand.h) turns
+// shuffles, warps through shared memory, clusters through that of each of their CTAs, the grid
+// through a workspace. ExpandTile (expand.h) turns
 // a TileKernel and its Layout into the thread level. Thread-safety: immutable once built.
 #pragma once
 
@@ -43,7 +44,8 @@ struct Mode {
 // number, so the first Lane mode takes the lowest bits of the lane. A Step or Grid mode of extent 0
 // has as many coordinates as are needed. Invariants: at most one Vector mode in all; Register and
 // Step modes lie along columns; lane extents are powers of two with product 32; the extents of all
-// Lane and Warp modes multiply to the CTA's threads.
+// Lane and Warp modes multiply to the CTA's threads; a Cluster mode lies along columns, a row of
+// whose CTAs has all of their threads.
 struct Layout {
   std::vector<Mode> modes;
 

@@ -14,6 +14,7 @@ constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxNesting = 256;    // Keeps every recursive walk of a kernel shallow.
 constexpr int kMaxCount = 1 << 16;  // Slots of a fragment; registers end far below.
+constexpr int kMaxCluster = 16;
 constexpr int kMaxCopyBarriers = 1 << 12;
 constexpr int64_t kMaxSharedBytes = 1 << 20;  // Above every device's; a launch has its own limit.
 
@@ -85,6 +86,11 @@ class Verifier {
     if (kernel_.env == nullptr) return Error("no environment");
     if (kernel_.threads < kWarp || kernel_.threads > kMaxThreads || kernel_.threads % kWarp != 0) {
       return Error(kernel_.threads, " threads, expected a multiple of 32 from 32 to 1024");
+    }
+    if (kernel_.cluster < 1 || kernel_.cluster > kMaxCluster ||
+        (kernel_.cluster & (kernel_.cluster - 1)) != 0) {
+      return Error("a cluster of ", kernel_.cluster, " CTAs, expected a power of two from 1 to ",
+                   kMaxCluster);
     }
     if (kernel_.min_ctas_per_sm < 0) return Error("min_ctas_per_sm is negative");
     for (const SymInt parameter : kernel_.parameters) {
@@ -282,6 +288,13 @@ class Verifier {
     if (node.space == Space::Global && !kernel_.buffers[node.array].written) {
       return Error("buffer ", kernel_.buffers[node.array].name, " is not marked as written");
     }
+    if (node.cta == SymInt(-1)) return absl::OkStatus();
+    SEAM_RETURN_IF_ERROR(Check("cta", node.cta));
+    const SymRange ranks = RangeOf(node.cta);
+    if (node.space != Space::Shared || kernel_.cluster == 1 || ranks.lo < 0 ||
+        ranks.hi >= kernel_.cluster) {
+      return Error("CTA ", node.cta.ToString(), " of a cluster of ", kernel_.cluster);
+    }
     return absl::OkStatus();
   }
   absl::Status Visit(const Map& node, const Flow&) {
@@ -332,6 +345,10 @@ class Verifier {
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a barrier below ", flow.splits_cta.ToString(), ", which differs between threads");
   }
+  absl::Status Visit(const ClusterSync&, const Flow& flow) const {
+    if (kernel_.cluster == 1) return Error("there is no cluster");
+    return Visit(CtaSync{}, flow);
+  }
   absl::Status CheckBarrier(SymInt barrier) {
     SEAM_RETURN_IF_ERROR(Check("barrier", barrier));
     const SymRange range = RangeOf(barrier);
@@ -372,7 +389,9 @@ class Verifier {
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a wait below ", flow.splits_cta.ToString(), ", which differs between threads");
   }
-  absl::Status Visit(const GridSync&, const Flow&) const { return absl::OkStatus(); }
+  absl::Status Visit(const GridSync&, const Flow&) const {
+    return kernel_.cluster == 1 ? absl::OkStatus() : Error("a kernel in clusters has one phase");
+  }
   absl::Status Visit(const Comment&, const Flow&) const { return absl::OkStatus(); }
 
   const Kernel& kernel_;

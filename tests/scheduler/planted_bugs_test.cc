@@ -216,6 +216,23 @@ TEST(PlantedBugs, BodiesAhead) {
   }
 }
 
+TEST(PlantedBugs, Clusters) {
+  for (const int stages : {0, 2}) {
+    const auto edit = [&](Schedule& s) {
+      s.grid = 16;
+      s.cluster = 4;
+      s.one_launch = false;
+      s.stages = stages;
+      s.lanes_per_row = 32;
+      s.warps_per_row = 3;
+      s.row_warps = 1;
+      s.registers = 1;
+      s.finish_lanes = 4;
+    };
+    EXPECT_GT(ExpectAllFound(kCopiedRows, {{.sizes = {{"M", 9}, {"N", 1000}}, .edit = edit}}), 20);
+  }
+}
+
 // A bias a row: the mask of its load keeps the index inside, where `index % N` would need none.
 constexpr char kBias[] = R"(fusion bias {
   symbol M

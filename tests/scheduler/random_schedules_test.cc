@@ -60,8 +60,16 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.reread = s.stages > 0 && pick.Chance(40);
   }
   s.chan_welford = pick.Chance(50);
+  s.cluster = 1;
   s.finish_lanes = pick.PowerOfTwo(32);
   s.one_launch = pick.Chance(60);
+  if (s.persistent && s.grid > 0 && pick.Chance(40)) {
+    s.cluster = pick.PowerOfTwo(8);
+    s.grid *= s.cluster;
+    s.lanes_per_row = 32;
+    s.row_warps = 1;
+    s.one_launch = false;
+  }
   s.alignment_bytes = pick.PowerOfTwo(16);
   s.index32 = pick.Chance(50);
   s.facts.clear();

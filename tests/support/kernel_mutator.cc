@@ -14,6 +14,7 @@ class Mutator {
     for (size_t i = 0; i < block->size(); ++i) {
       auto& node = (*block)[i].node;
       const bool barrier = std::holds_alternative<kernel::CtaSync>(node) ||
+                           std::holds_alternative<kernel::ClusterSync>(node) ||
                            std::holds_alternative<kernel::AwaitCopies>(node) ||
                            std::holds_alternative<kernel::GridSync>(node);
       if (barrier && Here(Mutation::RemoveBarrier)) {

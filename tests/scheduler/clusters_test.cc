@@ -1,0 +1,160 @@
+// Rows that the CTAs of a thread block cluster share: right at every size, and every hazard found.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using testing::GroupResult;
+using testing::GroupRun;
+using testing::RunGroupText;
+using ::testing::HasSubstr;
+
+// Rows of N columns to `teams` clusters in turn.
+GroupRun InClusters(int cluster, int warps, int teams, std::map<std::string, int64_t> sizes,
+                    int stages = 0, bool reread = false, bool chan_welford = false) {
+  const int64_t columns = sizes.at("N");
+  const auto edit = [=](Schedule& s) {
+    s.persistent = true;
+    s.shift = s.one_launch = false;
+    s.chan_welford = chan_welford;
+    s.split = s.row_warps = s.registers = 1;
+    s.lanes_per_row = 32;
+    s.warps_per_row = warps;
+    s.cluster = cluster;
+    while (s.columns_at_once() < columns) ++s.registers;
+    s.grid = teams * cluster;
+    s.stages = stages;
+    s.reread = reread;
+  };
+  return {.sizes = std::move(sizes), .edit = edit};
+}
+
+GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
+  GroupResult result = RunGroupText(text, run);
+  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
+                                  << result.schedule.ToString() << "\n"
+                                  << result.kernel_text;
+  EXPECT_THAT(result.kernel_text, HasSubstr("store to CTA"));
+  return result;
+}
+
+constexpr char kLayerNorm[] = R"(fusion layer_norm {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input w: bf16[N]
+  avg, m2, n = welford(x, axes=[1])
+  rstd = rsqrt(m2 / n + 1e-5)
+  y = cast((x - avg[:, None]) * rstd[:, None] * cast(w, dtype=f32), dtype=bf16)
+  output y
+  output avg
+})";
+
+// The last CTAs of a cluster have a short piece of the row or none.
+TEST(Clusters, RowsOfEverySize) {
+  for (const int cluster : {2, 4, 8}) {
+    for (const int64_t columns : {1, 64, 100, 257, 704, 1024}) {
+      for (const int64_t rows : {1, 5}) {
+        const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
+        for (const int stages : {0, 2})
+          ExpectRight(kLayerNorm, InClusters(cluster, 1, 2, sizes, stages));
+        ExpectRight(kLayerNorm, InClusters(cluster, 3, 1, sizes, 0, false, true));
+      }
+    }
+  }
+  ExpectRight(kLayerNorm, InClusters(16, 4, 1, {{"M", 3}, {"N", 2048}}, 3));
+}
+
+// States of one, two and three components; one exchange a turn, and several.
+TEST(Clusters, EveryReduction) {
+  const auto group = [](absl::string_view body, absl::string_view outputs) {
+    return absl::StrCat("fusion reductions {\n  symbol M\n  symbol N\n  input x: f32[M, N]\n", body,
+                        outputs, "}");
+  };
+  for (const int stages : {0, 2}) {
+    for (const int cluster : {2, 8}) {
+      const GroupRun run = InClusters(cluster, 2, 2, {{"M", 9}, {"N", 360}}, stages);
+      ExpectRight(group("  i = argmax(x, axes=[1])\n", "  output i\n"), run);
+      ExpectRight(group("  a, m2, n = welford(x, axes=[1])\n", "  output a\n  output m2\n"), run);
+      ExpectRight(group("  m = amax(x, axes=[1])\n  e = exp(x - m[:, None])\n"
+                        "  s = sum(e, axes=[1])\n  y = e / s[:, None]\n  j = argmin(y, axes=[1])\n",
+                        "  output y\n  output j\n"),
+                  run);
+      ExpectRight(group("  b = any(x > 3.0, axes=[1])\n  h = amax(cast(x, dtype=f16), axes=[1])\n"
+                        "  d = sum(cast(x, dtype=f64), axes=[1])\n",
+                        "  output b\n  output h\n  output d\n"),
+                  run);
+    }
+  }
+}
+
+// `extra` is read in the last pass only, `mean` once a row; states of columns and of everything.
+std::string Backward(const std::string& dtype) {
+  return absl::StrCat(R"(fusion backward {
+  symbol M
+  symbol N
+  input grad: )",
+                      dtype, R"([M, N]
+  input x: )",
+                      dtype, R"([M, N]
+  input extra: )",
+                      dtype, R"([M, N]
+  input gamma: f32[N]
+  input mean: f32[M]
+  g = cast(grad, dtype=f32)
+  xhat = cast(x, dtype=f32) - mean[:, None]
+  n = size(sizes=[N], dtype=f32)
+  a = sum(g * gamma * xhat, axes=[1]) / n
+  dx = cast(g - a[:, None] * xhat + cast(extra, dtype=f32), dtype=)",
+                      dtype, R"()
+  dgamma = sum(g * xhat, axes=[0])
+  all = sum(g, axes=[0, 1])
+  output dx
+  output dgamma
+  output all
+})");
+}
+
+TEST(Clusters, StatesOfColumns) {
+  for (const std::string dtype : {"bf16", "f32"}) {
+    for (const int cluster : {2, 4, 8}) {
+      for (const int64_t rows : {1, 7, 20}) {
+        for (const int64_t columns : {88, 1000, 1024}) {
+          const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
+          ExpectRight(Backward(dtype), InClusters(cluster, 1, 3, sizes));
+          for (const bool reread : {false, true}) {
+            const GroupResult result =
+                ExpectRight(Backward(dtype), InClusters(cluster, 2, 2, sizes, 3, reread));
+            EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Clusters, NeedWholeRowsInTurn) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  s.cluster = 3;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("power of two"));
+  s.cluster = 4;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("single rows in turn"));
+  s.persistent = true;
+  s.lanes_per_row = 32;
+  s.grid = 12;
+  EXPECT_TRUE(CheckSchedule(s).ok());
+  s.one_launch = true;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("a launch of its own"));
+  s.one_launch = false;
+  s.grid = 14;
+  EXPECT_FALSE(CheckSchedule(s).ok());
+}
+
+}  // namespace
+}  // namespace seam
