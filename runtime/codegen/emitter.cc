@@ -113,13 +113,19 @@ class Emitter {
       text_.Line(absl::StrCat(type, "* const ", shared_[i], " = (", type, "*)(", memory, " + ",
                               kernel_.SharedOffset(static_cast<int>(i)) / 16, ");"));
     }
-    if (kernel_.copy_barriers == 0) return;
-    barriers_ = names_.Unique("copied");
+    if (kernel_.copy_barriers + kernel_.store_barriers == 0) return;
+    barriers_ = names_.Unique("barriers");
     text_.Line(absl::StrCat("unsigned long long* const ", barriers_, " = (unsigned long long*)(",
                             memory, " + ",
                             kernel_.SharedOffset(static_cast<int>(shared_.size())) / 16, ");"));
-    text_.Line(absl::StrCat("seam_open_copies(", barriers_, ", ", kernel_.copy_barriers, ", ",
-                            kernel_.copies_per_batch, ");"));
+    if (kernel_.copy_barriers > 0) {
+      text_.Line(absl::StrCat("seam_open_barriers(", barriers_, ", ", kernel_.copy_barriers, ", ",
+                              kernel_.copies_per_batch, ");"));
+    }
+    if (kernel_.store_barriers > 0) {
+      text_.Line(absl::StrCat("seam_open_barriers(", barriers_, " + ", kernel_.copy_barriers, ", ",
+                              kernel_.store_barriers, ", 1);"));
+    }
   }
 
   void Declare(int f) {
@@ -439,15 +445,11 @@ class Emitter {
     const std::string index = text_.Name(node.index);
     const std::string predicate = PredicateOf(node, pieces.count);
     const std::string condition = predicate.empty() ? "" : absl::StrCat("if (", predicate, ") ");
-    const bool remote = node.cta != SymInt(-1);
-    const std::string cta = remote ? text_.Name(node.cta) : "";
     if (node.width == 1 && HintOf(node) == CacheHint::Default && t.elements_per_word == 0) {
       std::string value = Read(node.fragment, node.slot);
       if (t.unrounded && dtype == DType::BF16) value = absl::StrCat("seam_round_bf16(", value, ")");
-      const std::string element =
-          remote ? absl::StrCat("*seam_in_cta(", base, " + ", index, ", ", cta, ")")
-                 : absl::StrCat(base, "[", index, "]");
-      text_.Line(absl::StrCat(condition, element, " = ", CudaStoreConvert(dtype, value), ";"));
+      text_.Line(
+          absl::StrCat(condition, base, "[", index, "] = ", CudaStoreConvert(dtype, value), ";"));
       return;
     }
     for (int k = 0; k < pieces.count; ++k) {
@@ -465,9 +467,8 @@ class Emitter {
       const std::string piece = names_.Unique("p");
       text_.Line(
           absl::StrCat("const ", PieceType(pieces.bytes), " ", piece, " = ", PieceOf(words), ";"));
-      std::string pointer =
+      const std::string pointer =
           absl::StrCat(base, " + ", index, k == 0 ? "" : absl::StrCat(" + ", k * pieces.elements));
-      if (remote) pointer = absl::StrCat("seam_in_cta(", pointer, ", ", cta, ")");
       text_.Line(
           absl::StrCat(condition, access_.Store(pointer, pieces.bytes, HintOf(node), piece), ";"));
     }
@@ -527,6 +528,21 @@ class Emitter {
   }
   void Emit(const kernel::CtaSync&) { text_.Line("__syncthreads();"); }
   void Emit(const kernel::ClusterSync&) { text_.Line("seam_cluster_barrier();"); }
+  std::string StoreBarrier(SymInt barrier) {
+    return absl::StrCat(barriers_, " + ", text_.Name(barrier + kernel_.copy_barriers));
+  }
+  void Emit(const kernel::RemoteStore& node) {
+    const std::string index = text_.Name(node.index), cta = text_.Name(node.cta),
+                      barrier = StoreBarrier(node.barrier);
+    const std::string predicate = PredicateOf(node, 1);
+    text_.Line(absl::StrCat(predicate.empty() ? "" : absl::StrCat("if (", predicate, ") "),
+                            "seam_remote_store(", shared_[node.array], " + ", index, ", ",
+                            Read(node.fragment, node.slot), ", ", barrier, ", ", cta, ");"));
+  }
+  void Emit(const kernel::AwaitStores& node) {
+    text_.Line(absl::StrCat("seam_await_stores(", StoreBarrier(node.barrier), ", ", node.bytes,
+                            ", ", text_.Name(Mod(node.round, 2)), ");"));
+  }
   void Emit(const kernel::KeepPacked& node) {
     const FragmentText& t = fragments_[node.fragment];
     if (t.elements_per_word == 0) return;
@@ -554,7 +570,7 @@ class Emitter {
   IndexText text_;
   AccessFunctions access_;
   std::vector<std::string> buffers_, shared_;
-  std::string barriers_;  // Of bulk copies.
+  std::string barriers_;  // Of bulk copies, then of remote stores.
   std::vector<FragmentText> fragments_;
   absl::flat_hash_map<const SymNode*, std::string> variables_;  // Of loops and LetSymbols.
   absl::flat_hash_set<const SymNode*> unrolled_;                // Symbols of unrolled loops.

@@ -78,6 +78,7 @@ void FragmentUses::Visit(const kernel::If& node) {
 }
 void FragmentUses::Visit(const kernel::Load& node) { Touch(node.fragment, true); }
 void FragmentUses::Visit(const kernel::Store& node) { Touch(node.fragment, false); }
+void FragmentUses::Visit(const kernel::RemoteStore& node) { Touch(node.fragment, false); }
 void FragmentUses::Visit(const kernel::Map& node) {
   if (node.op == OpKind::Copy && node.arguments[0].fragment >= 0) {
     Touch(node.arguments[0].fragment, false);

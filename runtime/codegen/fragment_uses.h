@@ -53,6 +53,8 @@ class FragmentUses {
   void Visit(const kernel::ShuffleXor& node);
   void Visit(const kernel::CtaSync&) {}
   void Visit(const kernel::ClusterSync&) {}
+  void Visit(const kernel::RemoteStore& node);
+  void Visit(const kernel::AwaitStores&) {}
   void Visit(const kernel::KeepPacked& node) { Touch(node.fragment, true); }
   void Visit(const kernel::BulkCopy&) {}
   void Visit(const kernel::AwaitCopies&) {}

@@ -449,24 +449,45 @@ __device__ __forceinline__ void seam_cluster_barrier() {
   asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 )"},
-    // The same place in the shared memory of another CTA of the cluster.
-    {"seam_in_cta", R"(
-template <typename T>
-__device__ __forceinline__ T* seam_in_cta(T* at, int cta) {
-  T* there;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(cta));
+    // To the same place in another CTA of the cluster, whose barrier counts the bytes.
+    {"seam_remote_store", R"(
+__device__ __forceinline__ unsigned seam_in_cta(const void* at, int cta) {
+  unsigned there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(at)), "r"(cta));
   return there;
+}
+template <typename T>
+__device__ __forceinline__ void seam_remote_store(T* to, T value, unsigned long long* barrier, int cta) {
+  if constexpr (sizeof(T) == 8) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];"
+                 :: "r"(seam_in_cta(to, cta)), "l"(*(const long long*)&value), "r"(seam_in_cta(barrier, cta)) : "memory");
+  } else {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];"
+                 :: "r"(seam_in_cta(to, cta)), "r"(*(const int*)&value), "r"(seam_in_cta(barrier, cta)) : "memory");
+  }
+}
+)"},
+    {"seam_await_stores", R"(
+__device__ __forceinline__ void seam_await_stores(unsigned long long* barrier, unsigned bytes, int parity) {
+  const unsigned arrived = (unsigned)__cvta_generic_to_shared(barrier);
+  if (threadIdx.x == 0)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(arrived), "r"(bytes) : "memory");
+  unsigned done;
+  do {
+    asm volatile("{\n .reg .pred p;\n mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(done) : "r"(arrived), "r"(parity) : "memory");
+  } while (!done);
 }
 )"},
     // Copies that a machine without them makes by the thread that starts them; waiting is a
     // barrier.
-    {"seam_open_copies", R"(
-__device__ __forceinline__ void seam_open_copies(unsigned long long* barriers, int count, int copies) {
+    {"seam_open_barriers", R"(
+__device__ __forceinline__ void seam_open_barriers(unsigned long long* barriers, int count, int arrivals) {
 #if __CUDA_ARCH__ >= 900
   if (threadIdx.x == 0) {
     for (int i = 0; i < count; ++i) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barriers + i)),
-                   "r"(copies) : "memory");
+                   "r"(arrivals) : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

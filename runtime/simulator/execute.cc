@@ -221,12 +221,8 @@ absl::Status Simulation::CheckArrived(const CompiledStmt& s, const Memory& memor
                             " is brought by a copy for which this thread has not waited"));
 }
 
-const int64_t* Simulation::InParts(const Memory& memory, const int64_t* index, const Expr& cta,
-                                   const Lanes& lanes) {
-  for (const int t : lanes) in_parts_[t] = index[t];
-  const int64_t* parts = Values(cta);
-  for (const int t : lanes)
-    in_parts_[t] += (parts[t] < 0 ? RankOf(t) : parts[t]) * memory.num_elements;
+const int64_t* Simulation::InParts(const Memory& memory, const int64_t* index, const Lanes& lanes) {
+  for (const int t : lanes) in_parts_[t] = index[t] + RankOf(t) * memory.num_elements;
   return in_parts_.data();
 }
 
@@ -302,11 +298,7 @@ absl::Status Simulation::StartCopy(const CompiledStmt& s, const kernel::BulkCopy
 
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitCopies&,
                                  const Lanes& lanes) {
-  if (static_cast<int>(lanes.size()) != threads_) {
-    return Fault(
-        s, lanes[0],
-        absl::StrCat("a wait that only ", lanes.size(), " of ", threads_, " threads reach"));
-  }
+  SEAM_RETURN_IF_ERROR(RequireAll(s, "wait", lanes));
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.barrier, lanes));
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, lanes));
   for (int rank = 0; rank < kernel_.cluster; ++rank) {
@@ -339,16 +331,16 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Load& node
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));
   const int64_t* index = Values(s.index);
   SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, memory, index, *taken));
-  if (memory.shared && kernel_.cluster > 1) index = InParts(memory, index, {-1, -1}, *taken);
+  if (memory.shared && kernel_.cluster > 1) index = InParts(memory, index, *taken);
   if (memory.tracker != nullptr || memory.initialized != nullptr) {
     for (const int t : *taken) {
-      const Moment now = Now(t);
+      const Moment now = Now(memory, t);
       for (int64_t e = index[t]; e < index[t] + node.width; ++e) {
         const auto place = [&] {
           return absl::StrCat("element ", e % memory.num_elements, " of ",
                               memory.shared ? "shared array " : "buffer ", memory.name);
         };
-        if (memory.shared ? !memory.tracker->Written(e, first_interval_)
+        if (memory.shared ? !memory.tracker->Written(e, now.began)
                           : memory.initialized != nullptr && memory.initialized[e] == 0) {
           return Fault(s, t, absl::StrCat("reads ", place(), ", which nothing has written"));
         }
@@ -385,17 +377,9 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Store& nod
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));
   const int64_t* index = Values(s.index);
   SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, memory, index, *taken));
-  if (memory.shared && kernel_.cluster > 1) {
-    SEAM_RETURN_IF_ERROR(CheckExpr(s, s.cta, *taken));
-    index = InParts(memory, index, s.cta, *taken);
-    if (!taken->empty() && (s.cta.id >= 0 || s.cta.constant >= 0)) {
-      if (synced_ == first_interval_)
-        return Fault(s, (*taken)[0], "a store to a CTA of the cluster that may not have begun");
-      remote_store_ = interval_;
-    }
-  }
+  if (memory.shared && kernel_.cluster > 1) index = InParts(memory, index, *taken);
   for (const int t : *taken) {
-    const Moment now = Now(t);
+    const Moment now = Now(memory, t);
     for (int64_t e = index[t]; e < index[t] + node.width; ++e) {
       if (!memory.tracker->CanWrite(e, now)) {
         return Fault(
@@ -513,24 +497,92 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::ShuffleXor
 
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::CtaSync&,
                                  const Lanes& lanes) {
-  return Synchronize(s, lanes);
+  SEAM_RETURN_IF_ERROR(RequireAll(s, "barrier", lanes));
+  if (++interval_ == UINT32_MAX) return absl::ResourceExhaustedError("more than 2^32 barriers");
+  return absl::OkStatus();
 }
 
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::ClusterSync&,
                                  const Lanes& lanes) {
-  SEAM_RETURN_IF_ERROR(Synchronize(s, lanes));
+  SEAM_RETURN_IF_ERROR(Execute(s, kernel::CtaSync{}, lanes));
   synced_ = interval_;
   return absl::OkStatus();
 }
 
-absl::Status Simulation::Synchronize(const CompiledStmt& s, const Lanes& lanes) {
-  if (static_cast<int>(lanes.size()) != threads_) {
-    return Fault(
-        s, lanes[0],
-        absl::StrCat("a barrier that only ", lanes.size(), " of ", threads_, " threads reach"));
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::RemoteStore& node,
+                                 const Lanes& lanes) {
+  const Memory& memory = shared_[node.array];
+  SEAM_ASSIGN_OR_RETURN(const int row, SlotOf(s, node.fragment, s.slot, 1, lanes));
+  Lanes storage;
+  SEAM_ASSIGN_OR_RETURN(const Lanes* taken, Select(s, s.predicate, lanes, &storage));
+  SEAM_RETURN_IF_ERROR(RequireWritten(s, row, *taken));
+  std::vector<int64_t> values[3];
+  const Expr* const exprs[] = {&s.index, &s.cta, &s.barrier};
+  for (int i = 0; i < 3; ++i) {
+    SEAM_RETURN_IF_ERROR(CheckExpr(s, *exprs[i], *taken));
+    const int64_t* all = Values(*exprs[i]);
+    values[i].assign(all, all + threads_);
   }
-  if (++interval_ == UINT32_MAX) return absl::ResourceExhaustedError("more than 2^32 barriers");
+  const int bytes = DTypeBytes(memory.dtype);
+  for (const int t : *taken) {
+    const int64_t index = values[0][t], cta = values[1][t], barrier = values[2][t];
+    if (index < 0 || index >= memory.num_elements) {
+      return Fault(s, t,
+                   absl::StrCat("element ", index, " is outside shared array ", memory.name, " of ",
+                                memory.num_elements));
+    }
+    if (synced_ == first_interval_)
+      return Fault(s, t, "a store to a CTA of the cluster that may not have begun");
+    if (!remote_stores_.CanStore(cta, barrier)) {
+      return Fault(s, t,
+                   absl::StrCat("a store arrives at ", barrier,
+                                ", where another CTA may still wait for the last ones"));
+    }
+    const int64_t element = index + cta * memory.num_elements;
+    if (!memory.tracker->CanWrite(element, Now(memory, t))) {
+      return Fault(s, t,
+                   absl::StrCat("race on element ", index, " of shared array ", memory.name,
+                                " of CTA ", cta_ + cta, ": written here, ",
+                                memory.tracker->Describe(element, Now(memory, t)),
+                                " without a wait between"));
+    }
+    memory.tracker->Write(element, Now(memory, t));
+    remote_stores_.Store(cta, barrier, t / kWarp, bytes);
+    StoreScalars(memory.dtype, Row(row) + t, memory.data + element * bytes, bytes, 1);
+  }
   return absl::OkStatus();
+}
+
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitStores& node,
+                                 const Lanes& lanes) {
+  SEAM_RETURN_IF_ERROR(RequireAll(s, "wait", lanes));
+  SEAM_RETURN_IF_ERROR(CheckExpr(s, s.barrier, lanes));
+  SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, lanes));
+  for (int rank = 0; rank < kernel_.cluster; ++rank) {
+    const int first = rank * cta_threads_;
+    const int64_t barrier = Values(s.barrier)[first], round = Values(s.index)[first];
+    const int64_t rounds = remote_stores_.round(rank, barrier);
+    const int64_t bytes = remote_stores_.bytes(rank, barrier);
+    const int missing = remote_stores_.Missing(rank, barrier);
+    if (round != rounds || bytes != node.bytes || missing >= 0) {
+      return Fault(
+          s, first,
+          absl::StrCat("waits for ", node.bytes, " bytes in round ", round, "; in round ", rounds,
+                       " come ", bytes,
+                       missing < 0 ? "" : absl::StrCat(", none from warp ", missing)));
+    }
+    remote_stores_.Await(rank, barrier);
+  }
+  remote_stores_.EndInterval();
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::RequireAll(const CompiledStmt& s, absl::string_view what,
+                                    const Lanes& lanes) {
+  if (static_cast<int>(lanes.size()) == threads_) return absl::OkStatus();
+  return Fault(
+      s, lanes[0],
+      absl::StrCat("a ", what, " that only ", lanes.size(), " of ", threads_, " threads reach"));
 }
 
 }  // namespace seam::simulator

@@ -15,17 +15,19 @@ using kernel::Space;
 using kernel::Stmt;
 
 void Simulation::FindReads(const Block& block, std::vector<uint8_t>* buffers,
-                           std::vector<uint8_t>* shared) {
+                           std::vector<uint8_t>* shared, std::vector<uint8_t>* exchanged) {
   for (const Stmt& stmt : block) {
     if (const auto* load = std::get_if<kernel::Load>(&stmt.node)) {
       (load->space == Space::Global ? *buffers : *shared)[load->array] = 1;
     } else if (const auto* copy = std::get_if<kernel::BulkCopy>(&stmt.node)) {
       (*buffers)[copy->buffer] = 1;
+    } else if (const auto* store = std::get_if<kernel::RemoteStore>(&stmt.node)) {
+      (*exchanged)[store->array] = 1;
     } else if (const auto* loop = std::get_if<kernel::For>(&stmt.node)) {
-      FindReads(loop->body, buffers, shared);
+      FindReads(loop->body, buffers, shared, exchanged);
     } else if (const auto* branch = std::get_if<kernel::If>(&stmt.node)) {
-      FindReads(branch->body, buffers, shared);
-      FindReads(branch->otherwise, buffers, shared);
+      FindReads(branch->body, buffers, shared, exchanged);
+      FindReads(branch->otherwise, buffers, shared, exchanged);
     }
   }
 }
@@ -35,8 +37,9 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
     return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel_.name, ", buffer ",
                                                    kernel_.buffers[i].name, ": ", parts...));
   };
-  std::vector<uint8_t> buffer_reads(kernel_.buffers.size()), shared_reads(kernel_.shared.size());
-  FindReads(kernel_.body, &buffer_reads, &shared_reads);
+  std::vector<uint8_t> buffer_reads(kernel_.buffers.size()), shared_reads(kernel_.shared.size()),
+      exchanged(kernel_.shared.size());
+  FindReads(kernel_.body, &buffer_reads, &shared_reads, &exchanged);
   for (size_t i = 0; i < buffers.size(); ++i) {
     const kernel::Buffer& declared = kernel_.buffers[i];
     const SimBuffer& given = buffers[i];
@@ -102,12 +105,14 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
                        .tracker = trackers_.back().get(),
                        .tracks_reads = shared_reads[i] != 0,
                        .shared = true,
-                       .array = static_cast<int>(i)});
+                       .array = static_cast<int>(i),
+                       .exchanged = exchanged[i] != 0});
   }
   std::vector<int64_t> sizes;
   for (const kernel::SharedArray& array : kernel_.shared) sizes.push_back(array.count * parts);
   copies_.Declare(kernel_.copy_barriers * kernel_.cluster, kernel_.copies_per_batch, cta_threads_,
                   sizes);
+  remote_stores_.Declare(kernel_.store_barriers, kernel_.cluster, threads_ / 32);
   return absl::OkStatus();
 }
 
@@ -171,7 +176,6 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
       s.slot = CompileExpr(node->slot);
       s.index = CompileExpr(node->index);
       s.predicate = CompileExpr(node->predicate);
-      s.cta = CompileExpr(node->cta);
     } else if (const auto* node = std::get_if<kernel::Map>(&stmt.node)) {
       s.slot = CompileExpr(node->slot);
       for (const Operand& operand : node->arguments) s.operands.push_back(CompileOperand(operand));
@@ -188,6 +192,15 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
     } else if (const auto* node = std::get_if<kernel::ShuffleXor>(&stmt.node)) {
       s.slot = CompileExpr(node->slot);
       s.operands.push_back(CompileOperand(node->source));
+    } else if (const auto* node = std::get_if<kernel::RemoteStore>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      s.index = CompileExpr(node->index);
+      s.predicate = CompileExpr(node->predicate);
+      s.cta = CompileExpr(node->cta);
+      s.barrier = CompileExpr(node->barrier);
+    } else if (const auto* node = std::get_if<kernel::AwaitStores>(&stmt.node)) {
+      s.index = CompileExpr(node->round);
+      s.barrier = CompileExpr(node->barrier);
     } else if (const auto* node = std::get_if<kernel::BulkCopy>(&stmt.node)) {
       s.slot = CompileExpr(node->to);
       s.index = CompileExpr(node->from);

@@ -24,6 +24,7 @@
 #include "runtime/simulator/bulk_copies.h"
 #include "runtime/simulator/index_evaluator.h"
 #include "runtime/simulator/race_tracker.h"
+#include "runtime/simulator/remote_stores.h"
 #include "runtime/simulator/simulator.h"
 
 namespace seam::simulator {
@@ -65,6 +66,7 @@ struct Memory {
   bool read_only = false;
   bool shared = false;
   int array = -1;  // Of a shared one: its number.
+  bool exchanged = false;  // Other CTAs of the cluster store to it.
 };
 
 class Simulation {
@@ -90,7 +92,7 @@ class Simulation {
   CompiledOperand CompileOperand(const kernel::Operand& operand);
   CompiledBlock CompileBlock(const kernel::Block& block);
   static void FindReads(const kernel::Block& block, std::vector<uint8_t>* buffers,
-                        std::vector<uint8_t>* shared);
+                        std::vector<uint8_t>* shared, std::vector<uint8_t>* exchanged);
 
   // Execution.
   absl::Status RunCluster(int64_t cluster, const CompiledBlock& phase);
@@ -106,6 +108,8 @@ class Simulation {
   absl::Status Execute(const CompiledStmt& s, const kernel::ShuffleXor& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ClusterSync& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::RemoteStore& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::AwaitStores& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt&, const kernel::KeepPacked&, const Lanes&) {
     return absl::OkStatus();
   }
@@ -120,12 +124,9 @@ class Simulation {
 
   // Pieces of statements.
   absl::Status StartCopy(const CompiledStmt& s, const kernel::BulkCopy& node, int thread);
-  // Ends an interval, if all threads of the cluster reach its end.
-  absl::Status Synchronize(const CompiledStmt& s, const Lanes& lanes);
-  // Where elements of the CTAs' parts of a shared array lie: each thread means its own CTA's part,
-  // or that of `cta` unless it is -1.
-  const int64_t* InParts(const Memory& memory, const int64_t* index, const Expr& cta,
-                         const Lanes& lanes);
+  absl::Status RequireAll(const CompiledStmt& s, absl::string_view what, const Lanes& lanes);
+  // Where elements of the CTAs' parts of a shared array lie, of which each thread means its own's.
+  const int64_t* InParts(const Memory& memory, const int64_t* index, const Lanes& lanes);
   absl::Status CheckArrived(const CompiledStmt& s, const Memory& memory, int64_t element,
                             int thread);
   absl::Status CheckExpr(const CompiledStmt& s, const Expr& e, const Lanes& lanes);
@@ -153,6 +154,14 @@ class Simulation {
             InCta(thread),   first_of_phase_,
             first_interval_, synced_};
   }
+  // For an access of that memory.
+  Moment Now(const Memory& memory, int thread) const {
+    Moment now = Now(thread);
+    if (!memory.exchanged) return now;
+    now.interval = now.synced = remote_stores_.interval();
+    now.phase = now.began = remote_stores_.first_interval();
+    return now;
+  }
   absl::Status Fault(const CompiledStmt& s, int thread, absl::string_view what);
   absl::Status Spend(int64_t steps) {
     steps_ += steps;
@@ -172,6 +181,7 @@ class Simulation {
   std::vector<std::unique_ptr<Scalar[]>> constants_;
   std::vector<char> shared_bytes_;
   BulkCopies copies_;
+  RemoteStores remote_stores_;
 
   std::vector<int> first_row_;      // By fragment: row of its slot 0.
   std::vector<Scalar> registers_;   // [rows, threads]
@@ -185,9 +195,9 @@ class Simulation {
   int next_number_ = 0;
   int64_t cta_ = 0;  // The first of the cluster.
   int64_t steps_ = 0;
-  // Intervals: this one, the first of the cluster and of the phase, the first since the cluster's
-  // last barrier, and the last one with a store to another CTA.
-  uint32_t interval_ = 0, first_interval_ = 0, first_of_phase_ = 1, synced_ = 0, remote_store_ = 0;
+  // Intervals: this one, the first of the cluster and of the phase, and the first since the
+  // cluster's last barrier.
+  uint32_t interval_ = 0, first_interval_ = 0, first_of_phase_ = 1, synced_ = 0;
 };
 
 }  // namespace seam::simulator

@@ -44,6 +44,7 @@ absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase)
   std::fill(written_.begin(), written_.end(), 0);
   std::fill(written_count_.begin(), written_count_.end(), 0);
   copies_.Reset();
+  remote_stores_.Reset();
   const SymNode* block = kernel_.block_x.node();
   if (kernel_.cluster == 1) {
     integers_.SetUniform(block, cta_);
@@ -60,7 +61,7 @@ absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase)
         ": it ends before all threads have waited for the copies at ",
         barrier % kernel_.copy_barriers));
   }
-  if (remote_store_ >= synced_) {
+  if (remote_stores_.Pending()) {
     return absl::FailedPreconditionError(
         absl::StrCat("kernel ", kernel_.name, ", CTA ", cta_,
                      ": its cluster may end before what CTAs store to each other has come"));

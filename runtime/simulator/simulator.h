@@ -13,8 +13,9 @@
 // slots, shared elements or buffer elements that nothing wrote; races on shared memory (two
 // threads, one barrier interval, one of them writes) and on global memory (two CTAs, or two threads
 // of one CTA, without a barrier between them, one of them writes, even if it writes the same
-// value); stores to a CTA of the cluster that may not have begun or may have ended; barriers that
-// not all threads of the cluster reach, shuffles that not all of the warp do; bulk copies that several threads start,
+// value); stores to a CTA of the cluster that may not have begun or may have ended, that are read
+// before a wait for all of them, or that overwrite what a warp may still read; barriers that not all
+// threads of the cluster reach, shuffles that not all of the warp do; bulk copies that several threads start,
 // that overwrite what a thread may still read, that nobody waits for, or whose elements are read by
 // a thread that has not waited; symbols outside their declared range;
 // index arithmetic that leaves 32 bits although the kernel promises otherwise; more steps than the

@@ -895,6 +895,7 @@ class Expander {
   // Their accumulators live through all turns: in registers where a row does, else in the memory
   // of the partial states, from which each turn takes up its columns' and puts them back.
   void OpenAcrossRows() {
+    fold_turn_ = turn_;
     int folds = 0;
     std::vector<bool> folds_in(tile_.passes.size());
     for (size_t i = 0; i < tile_.reductions.size(); ++i) {
@@ -936,6 +937,7 @@ class Expander {
       if (tile_.reductions[a.id].over == Over::All) whole.push_back(a);
     }
     fold_turns_ = 1;
+    fold_turn_ = 0;
     copies_started_ = true;
     FoldAcrossThreads(whole);
     for (const Accumulator& a : across_rows_) {
@@ -1520,27 +1522,37 @@ class Expander {
   //   rank 0   warp 0, 1, ...  ->  [0] [1] ...   in the shared memory of every CTA;
   //   rank 1   warp 0, 1, ...  ->  [w] [w+1] ...         lane l folds [l], [l + 32], ...
   //
-  // A CTA of the cluster is at most one barrier ahead of another, so that it writes to an array
-  // that it has written before only when nobody reads it any more.
+  // A CTA is at most one exchange ahead of another: it has waited for a state of each warp of the
+  // cluster, which came when that warp had read the states of the exchange before. So two arrays and
+  // two barriers in turn do, those of two folds of a turn or of one fold's even and odd turns. A CTA
+  // may end when it has waited for the last states: nobody stores to it any more.
   void FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
     if (accumulators.empty()) return;
     const int64_t states = cluster_ * at_.column_warps;
-    const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * states : SymInt(0);
+    const SymInt origin = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) * states : SymInt(0);
+    const SymInt barrier =
+        out_.store_barriers + (fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) : SymInt(0));
+    out_.store_barriers += fold_turns_;
+    int64_t bytes = 0;
     std::vector<std::vector<int>> shared(accumulators.size());
     for (size_t i = 0; i < accumulators.size(); ++i) {
       for (int fragment : accumulators[i].fragments) {
-        const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * states);
+        const DType dtype = ExchangedType(w_.dtype(fragment));
+        const int array = w_.NewShared("fold", dtype, fold_turns_ * states);
         shared[i].push_back(array);
-        Store out{fragment, 0};
-        out.space = Space::Shared;
-        out.array = array;
+        bytes += states * DTypeBytes(dtype);
+        RemoteStore out{fragment, 0, array};
+        if (dtype != w_.dtype(fragment))
+          out.fragment = w_.Make(dtype, OpKind::Cast, {Operand::Reg(fragment)}).fragment;
         out.index = origin + rank_ * at_.column_warps + at_.column_warp;
         out.predicate = SymLt(at_.column_lane, cluster_);
         out.cta = Mod(at_.column_lane, cluster_);
+        out.barrier = barrier;
         w_.Emit(out);
       }
     }
-    w_.Emit(ClusterSync{});
+    w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
+    if (!copies_started_) w_.Emit(CtaSync{});
     CopyNextRows(false);
     std::vector<int> masks;
     int64_t lanes = 1;
@@ -1554,13 +1566,16 @@ class Expander {
       const TileReduction& r = tile_.reductions[a.id];
       const StateOperands neutral = NeutralState(r.op, r.dtype);
       auto read = [&](size_t component, int fragment, SymInt state) {
-        Load load{fragment, 0};
+        const DType dtype = ExchangedType(w_.dtype(fragment));
+        const bool same = dtype == w_.dtype(fragment);
+        Load load{same ? fragment : w_.NewFragment("s", dtype), 0};
         load.space = Space::Shared;
         load.array = shared[i][component];
         load.index = origin + state;
         load.predicate = SymLt(state, states);
         load.fill = neutral[component].constant;
         w_.Emit(load);
+        if (!same) w_.Set(fragment, 0, OpKind::Cast, {Operand::Reg(load.fragment)});
       };
       for (size_t c = 0; c < a.fragments.size(); ++c) read(c, a.fragments[c], lane);
       if (each > 1) w_.Loop(other, each - 1, true, [&] {
@@ -1573,6 +1588,11 @@ class Expander {
       });
       FoldLanes(a, masks);
     }
+  }
+
+  // Stores to another CTA move 4 or 8 bytes.
+  static DType ExchangedType(DType dtype) {
+    return DTypeBytes(dtype) >= 4 ? dtype : IsFloat(dtype) ? DType::F32 : DType::I32;
   }
 
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
@@ -1674,6 +1694,7 @@ class Expander {
   int turns_behind_ = 0;                    // From the last read of a stage to the next copy there.
   bool copies_started_ = true;              // In this turn.
   std::vector<Accumulator> across_rows_;
+  SymInt fold_turn_;    // The turn of a fold; 0 behind the last one.
   int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.
   std::map<TileId, int> row_values_;
   std::map<TileId, Place_> places_;

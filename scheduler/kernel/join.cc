@@ -109,10 +109,7 @@ class Copier {
     node.otherwise = Copied(node.otherwise);
   }
   void Edit(Load& node) { Move(node); }
-  void Edit(Store& node) {
-    Move(node);
-    node.cta = importer_.Import(node.cta);
-  }
+  void Edit(Store& node) { Move(node); }
   void Edit(Map& node) {
     node.fragment += first_fragment_;
     node.slot = importer_.Import(node.slot);
@@ -140,7 +137,10 @@ class Copier {
     node.source = Copied(node.source);
   }
   void Edit(CtaSync&) {}
+  // Kernels with clusters are not joined.
   void Edit(ClusterSync&) {}
+  void Edit(RemoteStore&) {}
+  void Edit(AwaitStores&) {}
   void Edit(KeepPacked& node) { node.fragment += first_fragment_; }
   void Edit(BulkCopy& node) {
     node.array += first_shared_;

@@ -106,9 +106,6 @@ struct Store {
   SymInt index;
   SymInt predicate = 1;
   CacheHint hint = CacheHint::Default;
-  // Of a shared array: the CTA of the cluster whose array it is, by its rank; -1: this one. That CTA
-  // has begun and has not ended: the store lies between two barriers of the cluster.
-  SymInt cta = -1;
 };
 
 // fragment[slot] = op(arguments). Elementwise operations and Cast; operands have their fragments'
@@ -155,9 +152,31 @@ struct ShuffleXor {
 
 struct CtaSync {};
 
-// A barrier of all threads of a cluster, and so of each CTA. What they stored before, to shared
-// arrays of any CTA of the cluster too, all of them may read behind it.
+// A barrier of all threads of a cluster, and so of each CTA. Behind it, all of the cluster's CTAs
+// have begun.
 struct ClusterSync {};
+
+// array[index] of the cluster's CTA of rank `cta` = fragment[slot] where `predicate` holds, while
+// the threads go on; it is there when AwaitStores for `barrier` has returned in that CTA. Elements
+// are of 4 or 8 bytes.
+struct RemoteStore {
+  int fragment;
+  SymInt slot;
+  int array;
+  SymInt index;
+  SymInt predicate = 1;
+  SymInt cta, barrier;
+};
+
+// Waits until the stores of the round-th batch for `barrier` have come to this CTA: `bytes` of them,
+// some from each warp of the cluster. So every warp has done what precedes its stores, and has read
+// what it reads of earlier batches. A CTA may begin the next batch while another one still waits for
+// this one, so the next one is for another barrier.
+struct AwaitStores {
+  SymInt barrier;
+  SymInt round;
+  int64_t bytes;
+};
 
 // Copies `count` elements of a buffer, from `from` on, to a shared array, from `to` on, while the
 // threads go on: one of them starts it, and the elements are there when AwaitCopies for `barrier`
@@ -196,7 +215,7 @@ struct Comment {
 
 struct Stmt {
   std::variant<For, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor, CtaSync,
-               ClusterSync, BulkCopy, AwaitCopies, KeepPacked, GridSync, Comment>
+               ClusterSync, RemoteStore, AwaitStores, BulkCopy, AwaitCopies, KeepPacked, GridSync, Comment>
       node;
 };
 
@@ -218,11 +237,12 @@ struct Kernel {
   std::vector<SharedArray> shared;
   int copy_barriers = 0;  // For bulk copies; a device has them from sm_90 on.
   int copies_per_batch = 1;
+  int store_barriers = 0;  // For stores to other CTAs of the cluster.
   Block body;
 
   int NumPhases() const;  // One more than barriers of the grid. Linear in the body's statements.
-  // Shared memory is one block: the arrays in order, each aligned to 16 bytes, then the copies'
-  // barriers of 8 bytes each.
+  // Shared memory is one block: the arrays in order, each aligned to 16 bytes, then the
+  // barriers of copies and of stores, 8 bytes each.
   int64_t SharedOffset(int array) const;  // In bytes. Linear in the arrays.
   int64_t SharedBytes() const;            // Of the whole block.
 };
@@ -251,12 +271,12 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
 //  - Writes go to shared arrays and to buffers marked `written`.
-//  - Convergence: no barrier of a CTA or cluster and no wait for copies where a condition or extent differs between
+//  - Convergence: no barrier of a CTA or cluster and no wait where a condition or extent differs between
 //  threads of the CTA, no
 //    shuffle where it differs between threads of a warp. Symbols of LetSymbol count as equal; the
 //    simulator checks them.
-//  - Clusters: stores to other CTAs and barriers of the cluster where there is one, the rank inside
-//    it; one phase. Whether the CTAs of a cluster reach its barriers together the simulator checks.
+//  - Clusters: stores to other CTAs and barriers of the cluster where there is one, ranks and
+//    barriers as declared; one phase. Whether the CTAs of a cluster reach its barriers together the simulator checks.
 //  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
 //    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
 //    phase.

@@ -90,10 +90,9 @@ class Printer {
         Hint(node.hint), node.aligned ? "" : " unaligned");
   }
   std::string Head(const Store& node) const {
-    return absl::StrCat(
-        "store ", node.cta == SymInt(-1) ? "" : absl::StrCat("to CTA ", node.cta.ToString(), " "),
-        Element(node.space, node.array, node.index, node.width), " = ",
-        Slot(node.fragment, node.slot, node.width), Predicate(node.predicate), Hint(node.hint));
+    return absl::StrCat("store ", Element(node.space, node.array, node.index, node.width), " = ",
+                        Slot(node.fragment, node.slot, node.width), Predicate(node.predicate),
+                        Hint(node.hint));
   }
   std::string Head(const Map& node) const {
     std::string arguments;
@@ -120,6 +119,16 @@ class Printer {
   }
   std::string Head(const CtaSync&) const { return "barrier"; }
   std::string Head(const ClusterSync&) const { return "barrier of the cluster"; }
+  std::string Head(const RemoteStore& node) const {
+    return absl::StrCat("store to CTA ", node.cta.ToString(), " ",
+                        Element(Space::Shared, node.array, node.index, 1), " = ",
+                        Slot(node.fragment, node.slot), Predicate(node.predicate), ", arriving at ",
+                        node.barrier.ToString());
+  }
+  std::string Head(const AwaitStores& node) const {
+    return absl::StrCat("await stores of ", node.bytes, " bytes at ", node.barrier.ToString(),
+                        ", round ", node.round.ToString());
+  }
   std::string Head(const KeepPacked& node) const {
     return absl::StrCat("keep packed ", FragmentName(node.fragment));
   }
@@ -171,6 +180,8 @@ std::string PrintKernel(const Kernel& kernel) {
     absl::StrAppend(&out, "  copy barriers ", kernel.copy_barriers, ", batches of ",
                     kernel.copies_per_batch, "\n");
   }
+  if (kernel.store_barriers > 0)
+    absl::StrAppend(&out, "  store barriers ", kernel.store_barriers, "\n");
   for (const Fragment& fragment : kernel.fragments) {
     absl::StrAppend(&out, "  fragment ", fragment.name, ": ", DTypeName(fragment.dtype), "[",
                     fragment.count, "]", fragment.packed ? " packed" : "", "\n");

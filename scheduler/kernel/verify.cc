@@ -126,9 +126,10 @@ class Verifier {
       }
     }
     if (kernel_.copy_barriers < 0 || kernel_.copy_barriers > kMaxCopyBarriers ||
-        kernel_.copies_per_batch < 1 || kernel_.copies_per_batch > kMaxCopyBarriers) {
+        kernel_.copies_per_batch < 1 || kernel_.copies_per_batch > kMaxCopyBarriers ||
+        kernel_.store_barriers < 0 || kernel_.store_barriers > kMaxCopyBarriers) {
       return Error(kernel_.copy_barriers, " barriers for batches of ", kernel_.copies_per_batch,
-                   " copies");
+                   " copies, ", kernel_.store_barriers, " for stores");
     }
     return absl::OkStatus();
   }
@@ -288,13 +289,6 @@ class Verifier {
     if (node.space == Space::Global && !kernel_.buffers[node.array].written) {
       return Error("buffer ", kernel_.buffers[node.array].name, " is not marked as written");
     }
-    if (node.cta == SymInt(-1)) return absl::OkStatus();
-    SEAM_RETURN_IF_ERROR(Check("cta", node.cta));
-    const SymRange ranks = RangeOf(node.cta);
-    if (node.space != Space::Shared || kernel_.cluster == 1 || ranks.lo < 0 ||
-        ranks.hi >= kernel_.cluster) {
-      return Error("CTA ", node.cta.ToString(), " of a cluster of ", kernel_.cluster);
-    }
     return absl::OkStatus();
   }
   absl::Status Visit(const Map& node, const Flow&) {
@@ -349,12 +343,34 @@ class Verifier {
     if (kernel_.cluster == 1) return Error("there is no cluster");
     return Visit(CtaSync{}, flow);
   }
-  absl::Status CheckBarrier(SymInt barrier) {
+  absl::Status Visit(const RemoteStore& node, const Flow&) {
+    if (node.array < 0 || static_cast<size_t>(node.array) >= kernel_.shared.size())
+      return Error("no shared array ", node.array);
+    SEAM_RETURN_IF_ERROR(Check("index", node.index));
+    SEAM_RETURN_IF_ERROR(Check("predicate", node.predicate));
+    const DType dtype = kernel_.shared[node.array].dtype;
+    SEAM_RETURN_IF_ERROR(CheckResult(node.fragment, node.slot, dtype));
+    if (DTypeBytes(dtype) < 4) return Error("a store of ", DTypeBytes(dtype), " bytes");
+    SEAM_RETURN_IF_ERROR(Check("cta", node.cta));
+    const SymRange ranks = RangeOf(node.cta);
+    if (kernel_.cluster == 1 || ranks.lo < 0 || ranks.hi >= kernel_.cluster)
+      return Error("CTA ", node.cta.ToString(), " of a cluster of ", kernel_.cluster);
+    return CheckBarrier(node.barrier, kernel_.store_barriers);
+  }
+  absl::Status Visit(const AwaitStores& node, const Flow& flow) {
+    SEAM_RETURN_IF_ERROR(Check("round", node.round));
+    SEAM_RETURN_IF_ERROR(CheckBarrier(node.barrier, kernel_.store_barriers));
+    if (node.bytes < 1 || node.bytes > kMaxSharedBytes) return Error(node.bytes, " bytes");
+    return Visit(ClusterSync{}, flow);
+  }
+  absl::Status CheckBarrier(SymInt barrier, int barriers) const {
     SEAM_RETURN_IF_ERROR(Check("barrier", barrier));
     const SymRange range = RangeOf(barrier);
-    if (range.lo < 0 || range.hi >= kernel_.copy_barriers) {
-      return Error("barrier ", barrier.ToString(), " of ", kernel_.copy_barriers);
-    }
+    if (range.lo >= 0 && range.hi < barriers) return absl::OkStatus();
+    return Error("barrier ", barrier.ToString(), " of ", barriers);
+  }
+  absl::Status CheckCopyBarrier(SymInt barrier) {
+    SEAM_RETURN_IF_ERROR(CheckBarrier(barrier, kernel_.copy_barriers));
     if (copies_in_ < 0) copies_in_ = phase_;
     if (copies_in_ != phase_) return Error("copies on both sides of a barrier of the grid");
     return absl::OkStatus();
@@ -381,11 +397,11 @@ class Verifier {
     SEAM_RETURN_IF_ERROR(Check("destination", node.to));
     SEAM_RETURN_IF_ERROR(Check("source", node.from));
     SEAM_RETURN_IF_ERROR(Check("count", node.count));
-    return CheckBarrier(node.barrier);
+    return CheckCopyBarrier(node.barrier);
   }
   absl::Status Visit(const AwaitCopies& node, const Flow& flow) {
     SEAM_RETURN_IF_ERROR(Check("round", node.round));
-    SEAM_RETURN_IF_ERROR(CheckBarrier(node.barrier));
+    SEAM_RETURN_IF_ERROR(CheckCopyBarrier(node.barrier));
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a wait below ", flow.splits_cta.ToString(), ", which differs between threads");
   }

@@ -16,6 +16,7 @@ class Mutator {
       const bool barrier = std::holds_alternative<kernel::CtaSync>(node) ||
                            std::holds_alternative<kernel::ClusterSync>(node) ||
                            std::holds_alternative<kernel::AwaitCopies>(node) ||
+                           std::holds_alternative<kernel::AwaitStores>(node) ||
                            std::holds_alternative<kernel::GridSync>(node);
       if (barrier && Here(Mutation::RemoveBarrier)) {
         block->erase(block->begin() + static_cast<ptrdiff_t>(i));
@@ -24,6 +25,8 @@ class Mutator {
       if (auto* load = std::get_if<kernel::Load>(&node); load != nullptr && Access(load))
         return true;
       if (auto* store = std::get_if<kernel::Store>(&node); store != nullptr && Access(store))
+        return true;
+      if (auto* store = std::get_if<kernel::RemoteStore>(&node); store != nullptr && Access(store))
         return true;
       if (auto* copy = std::get_if<kernel::BulkCopy>(&node);
           copy != nullptr && Here(Mutation::ShiftIndex)) {
