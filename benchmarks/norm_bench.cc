@@ -10,7 +10,8 @@
 // device-to-device memcpy of 1 GB. With --shapes, problems of so many rows and columns, each timed
 // as one of 400 launches of a CUDA graph beside a memcpy of the tensor in such a graph. --tune also
 // times other schedules and prints the best beside the heuristic's, --stages those that bring rows
-// ahead; with --apart, partial states are finished by launches of their own.
+// ahead or share them in clusters; with --apart, partial states are finished by launches of their
+// own.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -434,11 +435,12 @@ std::vector<Schedule> Alternatives(const Schedule& chosen, int64_t columns) {
   return list;
 }
 
-// The same with rows brought ahead or not, by CTAs of several numbers of threads.
-std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const DeviceInfo& info) {
+// With CTAs of several numbers of threads, and rows brought ahead or not.
+std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const DeviceInfo& info,
+                                  int cluster) {
   std::vector<Schedule> list;
-  if (chosen.outer) return list;
-  const int64_t vectors = (columns + (chosen.shift ? 0 : chosen.vector - 1)) / chosen.vector;
+  const int64_t piece = int64_t{chosen.vector} * cluster;
+  const int64_t vectors = (columns + (chosen.shift ? 0 : piece - 1)) / piece;
   for (int registers : {1, 2, 4, 8, 16}) {
     const int64_t threads = (vectors + registers - 1) / registers;
     const int warps = static_cast<int>((threads + 31) / 32);
@@ -450,20 +452,15 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
     s.lanes_per_row = 32;
     s.warps_per_row = warps;
     s.row_warps = chosen.shift ? 1 : std::max(1, 4 / warps);
-<<<<<<< HEAD
+    if (cluster > 1 && s.row_warps > 1) continue;
+    s.cluster = cluster;
+    s.one_launch = cluster == 1 && chosen.one_launch;
     for (int room : {80, 128, 170, 255}) {
-=======
-    for (int room : {64, 80, 128, 168, 255}) {
->>>>>>> 22df97b (Time rows that start anywhere with and without copies ahead)
       s.min_ctas_per_sm = 65536 / (room * s.threads());
       if (s.min_ctas_per_sm < 1 || s.min_ctas_per_sm * s.threads() < 256) continue;
-      s.grid = info.sms * s.min_ctas_per_sm;
+      s.grid = CtasInClusters(info, cluster) * s.min_ctas_per_sm;
       if (chosen.shift) s.grid -= s.grid % s.vector;
-<<<<<<< HEAD
       for (int stages : {2, 3}) {
-=======
-      for (int stages : {0, 2, 3}) {
->>>>>>> 22df97b (Time rows that start anywhere with and without copies ahead)
         for (bool reread : {false, true}) {
           s.stages = stages;
           s.reread = reread;
@@ -474,6 +471,19 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
           list.push_back(s);
         }
       }
+    }
+  }
+  return list;
+}
+
+// Those of one CTA a row and, where rows are long, of clusters of several sizes.
+std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const DeviceInfo& info) {
+  std::vector<Schedule> list;
+  if (chosen.outer) return list;
+  for (int cluster = 1; cluster <= info.max_cluster; cluster *= 2) {
+    if (cluster > 1 && (chosen.shift || columns < 4096 * cluster)) break;
+    for (Schedule& s : OtherStages(chosen, columns, info, cluster)) {
+      if (std::find(list.begin(), list.end(), s) == list.end()) list.push_back(std::move(s));
     }
   }
   return list;
@@ -507,7 +517,8 @@ absl::Status Run(const Options& options) {
         if (options.apart) chosen.one_launch = false;
         std::vector<Schedule> candidates = {chosen};
         if (options.tune) {
-          for (const Schedule& s : Alternatives(chosen, n)) candidates.push_back(s);
+          for (const Schedule& s : Alternatives(chosen, (n + chosen.cluster - 1) / chosen.cluster))
+            candidates.push_back(s);
         }
         if (options.stages) {
           for (const Schedule& s : OtherStages(chosen, n, bench.info())) candidates.push_back(s);
@@ -525,9 +536,11 @@ absl::Status Run(const Options& options) {
           if (!p.ok()) return p.status();
           double bytes = 0;
           // A few rows; of the schedule that is chosen, as many as give CTAs several in turn.
-          const int64_t turns = 4 * schedule.grid * schedule.rows_per_cta();
+          const int64_t at_once = schedule.rows_at_once();
+          const int64_t most =
+              std::max<int64_t>((1 << 20) / n, schedule.cluster > 1 ? 2 * at_once : 0);
           const int64_t checked =
-              c == 0 ? std::clamp<int64_t>(turns + 3, 37, 37 + (1 << 20) / n) : 37;
+              c == 0 ? std::clamp<int64_t>(4 * at_once + 3, 37, 37 + most) : 37;
           if (absl::Status s = bench.Check(group, *p, n, checked); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [",
                                                          schedule.ToString(), "]: ", s.message()));

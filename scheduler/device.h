@@ -23,8 +23,8 @@ struct DeviceInfo {
   int max_cluster;           // CTAs; 1 where there are no clusters.
 };
 
-// CTAs in clusters of that many, one CTA an SM, that the device holds at once: a cluster lies within
-// a group of SMs, where some remain. Measured on an H200, and in proportion elsewhere.
+// CTAs in clusters of that many, one CTA an SM, that the device holds at once: a cluster lies
+// within a group of SMs, where some remain. Measured on an H200, and in proportion elsewhere.
 int CtasInClusters(const DeviceInfo& device, int cluster);
 
 // All devices of the table; the first is the default.

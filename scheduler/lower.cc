@@ -163,9 +163,9 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
     const bool places = crossing == Crossing::kRows || crossing == Crossing::kAll;
     const DType component = kernel::ComponentType(
         group.op(slot.expr), AccumulatorType(group, slot.expr), slot.component);
-    plan->workspaces.push_back({component, places ? elements(shape.axes.kept(slot.expr)) *
-                                                        schedule.rows_at_once()
-                                                  : elements(shape.rows) * schedule.split});
+    plan->workspaces.push_back(
+        {component, places ? elements(shape.axes.kept(slot.expr)) * schedule.rows_at_once()
+                           : elements(shape.rows) * schedule.split});
   }
   return absl::OkStatus();
 }

@@ -263,8 +263,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
 }
 
 // How a row that is too long for one CTA is cut for those of a cluster, in order of preference:
-// columns a CTA at most, CTAs at most, and whether they are read again from shared memory instead of
-// staying in registers. Source: prototypes timed on an H200, docs/schedulers.md.
+// columns a CTA at most, CTAs at most, and whether they are read again from shared memory instead
+// of staying in registers. Source: prototypes timed on an H200, docs/schedulers.md.
 struct Piece {
   int64_t columns;
   int most_ctas;

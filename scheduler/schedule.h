@@ -37,12 +37,12 @@ struct Schedule {
   int registers = 1;        // Vectors that a thread holds at once along the columns.
   bool persistent = false;  // A row stays in registers between passes; else it is read again.
   int split = 1;            // CTAs that share a row and leave partial states.
-  int grid = 0;    // CTAs that take rows in turn, each leaving the partial states of what reduces
-                   // over rows; 0: a CTA for each set of rows.
+  int grid = 0;     // CTAs that take rows in turn, each leaving the partial states of what reduces
+                    // over rows; 0: a CTA for each set of rows.
   int cluster = 1;  // CTAs of a thread block cluster, each of which has a piece of the row in hand;
                     // `grid` counts all of them.
-  int stages = 0;  // Rows that bulk copies bring into shared memory ahead of the threads of such a
-                   // CTA, the one in hand included; 0: threads load them.
+  int stages = 0;   // Rows that bulk copies bring into shared memory ahead of the threads of such a
+                    // CTA, the one in hand included; 0: threads load them.
   bool reread = false;   // With stages: between passes rows stay in shared memory, not registers.
   int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,

@@ -216,9 +216,10 @@ absl::Status Simulation::CheckArrived(const CompiledStmt& s, const Memory& memor
                                       int thread) {
   if (!memory.shared || copies_.Arrived(memory.array, element, InCta(thread)))
     return absl::OkStatus();
-  return Fault(s, thread,
-               absl::StrCat("element ", element % memory.num_elements, " of shared array ", memory.name,
-                            " is brought by a copy for which this thread has not waited"));
+  return Fault(
+      s, thread,
+      absl::StrCat("element ", element % memory.num_elements, " of shared array ", memory.name,
+                   " is brought by a copy for which this thread has not waited"));
 }
 
 const int64_t* Simulation::InParts(const Memory& memory, const int64_t* index, const Lanes& lanes) {
@@ -252,10 +253,11 @@ absl::Status Simulation::StartCopy(const CompiledStmt& s, const kernel::BulkCopy
   barrier += RankOf(t) * kernel_.copy_barriers;
   const int64_t first = to_element + RankOf(t) * to.num_elements;
   const int64_t bytes = DTypeBytes(to.dtype);
-  if (to_element * bytes % kUnit != 0 || source * bytes % kUnit != 0 || count * bytes % kUnit != 0) {
+  if (to_element * bytes % kUnit != 0 || source * bytes % kUnit != 0 ||
+      count * bytes % kUnit != 0) {
     return Fault(s, t,
-                 absl::StrCat("elements ", source, " to ", source + count, " go to element ", to_element,
-                              ": no multiples of ", kUnit, " bytes"));
+                 absl::StrCat("elements ", source, " to ", source + count, " go to element ",
+                              to_element, ": no multiples of ", kUnit, " bytes"));
   }
   const auto inside = [&](int64_t begin, const Memory& memory) {
     return count > 0 && begin >= 0 && begin <= memory.num_elements - count;
@@ -382,11 +384,11 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Store& nod
     const Moment now = Now(memory, t);
     for (int64_t e = index[t]; e < index[t] + node.width; ++e) {
       if (!memory.tracker->CanWrite(e, now)) {
-        return Fault(
-            s, t,
-            absl::StrCat("race on element ", e % memory.num_elements, " of ",
-                         memory.shared ? "shared array " : "buffer ", memory.name, ": written here, ", memory.tracker->Describe(e, now),
-                         " without a barrier between"));
+        return Fault(s, t,
+                     absl::StrCat("race on element ", e % memory.num_elements, " of ",
+                                  memory.shared ? "shared array " : "buffer ", memory.name,
+                                  ": written here, ", memory.tracker->Describe(e, now),
+                                  " without a barrier between"));
       }
       SEAM_RETURN_IF_ERROR(CheckArrived(s, memory, e, t));
       if (memory.shared) copies_.Forget(memory.array, e);
@@ -565,11 +567,10 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitStore
     const int64_t bytes = remote_stores_.bytes(rank, barrier);
     const int missing = remote_stores_.Missing(rank, barrier);
     if (round != rounds || bytes != node.bytes || missing >= 0) {
-      return Fault(
-          s, first,
-          absl::StrCat("waits for ", node.bytes, " bytes in round ", round, "; in round ", rounds,
-                       " come ", bytes,
-                       missing < 0 ? "" : absl::StrCat(", none from warp ", missing)));
+      return Fault(s, first,
+                   absl::StrCat("waits for ", node.bytes, " bytes in round ", round, "; in round ",
+                                rounds, " come ", bytes,
+                                missing < 0 ? "" : absl::StrCat(", none from warp ", missing)));
     }
     remote_stores_.Await(rank, barrier);
   }

@@ -96,17 +96,17 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
     const kernel::SharedArray& array = kernel_.shared[i];
     trackers_.push_back(
         std::make_unique<RaceTracker>(array.count * parts, true, shared_reads[i] != 0));
-    shared_.push_back({.name = array.name,
-                       .dtype = array.dtype,
-                       .num_elements = array.count,
-                       .data =
-                           shared_bytes_.data() + kernel_.SharedOffset(static_cast<int>(i)) * parts,
-                       .initialized = nullptr,
-                       .tracker = trackers_.back().get(),
-                       .tracks_reads = shared_reads[i] != 0,
-                       .shared = true,
-                       .array = static_cast<int>(i),
-                       .exchanged = exchanged[i] != 0});
+    shared_.push_back(
+        {.name = array.name,
+         .dtype = array.dtype,
+         .num_elements = array.count,
+         .data = shared_bytes_.data() + kernel_.SharedOffset(static_cast<int>(i)) * parts,
+         .initialized = nullptr,
+         .tracker = trackers_.back().get(),
+         .tracks_reads = shared_reads[i] != 0,
+         .shared = true,
+         .array = static_cast<int>(i),
+         .exchanged = exchanged[i] != 0});
   }
   std::vector<int64_t> sizes;
   for (const kernel::SharedArray& array : kernel_.shared) sizes.push_back(array.count * parts);

@@ -65,7 +65,7 @@ struct Memory {
   bool tracks_reads = false;
   bool read_only = false;
   bool shared = false;
-  int array = -1;  // Of a shared one: its number.
+  int array = -1;          // Of a shared one: its number.
   bool exchanged = false;  // Other CTAs of the cluster store to it.
 };
 

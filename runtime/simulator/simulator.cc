@@ -56,10 +56,10 @@ absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase)
   SEAM_RETURN_IF_ERROR(Spend(threads_));
   SEAM_RETURN_IF_ERROR(RunBlock(phase, all_));
   if (const int barrier = copies_.Pending(); barrier >= 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "kernel ", kernel_.name, ", CTA ", cta_ + barrier / kernel_.copy_barriers,
-        ": it ends before all threads have waited for the copies at ",
-        barrier % kernel_.copy_barriers));
+    return absl::FailedPreconditionError(
+        absl::StrCat("kernel ", kernel_.name, ", CTA ", cta_ + barrier / kernel_.copy_barriers,
+                     ": it ends before all threads have waited for the copies at ",
+                     barrier % kernel_.copy_barriers));
   }
   if (remote_stores_.Pending()) {
     return absl::FailedPreconditionError(

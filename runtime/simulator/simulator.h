@@ -3,9 +3,9 @@
 //
 // Every statement executes for all active threads of a cluster (of a CTA, where there are no
 // clusters) before the next one starts; clusters run one after the other in an order that the seed
-// determines, all of them up to a barrier of the grid before the first goes on. Values are rounded to their dtype after
-// every operation by the definitions that the reference interpreter uses (ir/op_semantics.h), so
-// results of pointwise kernels agree with it bit for bit.
+// determines, all of them up to a barrier of the grid before the first goes on. Values are rounded
+// to their dtype after every operation by the definitions that the reference interpreter uses
+// (ir/op_semantics.h), so results of pointwise kernels agree with it bit for bit.
 //
 // What is found, each as an error naming the statement (number and text as PrintKernel shows them),
 // the CTA, the thread and the values: accesses outside a buffer, a shared array or a fragment;
@@ -14,11 +14,11 @@
 // threads, one barrier interval, one of them writes) and on global memory (two CTAs, or two threads
 // of one CTA, without a barrier between them, one of them writes, even if it writes the same
 // value); stores to a CTA of the cluster that may not have begun or may have ended, that are read
-// before a wait for all of them, or that overwrite what a warp may still read; barriers that not all
-// threads of the cluster reach, shuffles that not all of the warp do; bulk copies that several threads start,
-// that overwrite what a thread may still read, that nobody waits for, or whose elements are read by
-// a thread that has not waited; symbols outside their declared range;
-// index arithmetic that leaves 32 bits although the kernel promises otherwise; more steps than the
+// before a wait for all of them, or that overwrite what a warp may still read; barriers that not
+// all threads of the cluster reach, shuffles that not all of the warp do; bulk copies that several
+// threads start, that overwrite what a thread may still read, that nobody waits for, or whose
+// elements are read by a thread that has not waited; symbols outside their declared range; index
+// arithmetic that leaves 32 bits although the kernel promises otherwise; more steps than the
 // budget.
 //
 // Thread-safety: Simulate is a pure function of its arguments but for the buffers' contents.

@@ -689,13 +689,16 @@ class Expander {
     // A vector that is partly outside its row is read whole all the same where there is memory:
     // nobody uses what the mask excludes, and element by element the row's ends would take longer
     // than all the rest of it.
-    const SymInt in_buffer =
-        SymAnd(SymGe(access.base, 0),
-               SymLe(access.base + vector_, out_.buffers[value.buffer].num_elements));
-    // Where the row ends with the buffer, being in the buffer says it all.
-    const SymInt wanted = WholeVector(predicate).is_same(in_buffer) ? 1 : UnitMask(predicate);
+    // Copies bring the row and no more.
+    const SymInt in_memory =
+        element.space == Space::Shared
+            ? WholeVector(predicate)
+            : SymAnd(SymGe(access.base, 0),
+                     SymLe(access.base + vector_, out_.buffers[value.buffer].num_elements));
+    // Where the row ends with the memory, being in the memory says it all.
+    const SymInt wanted = WholeVector(predicate).is_same(in_memory) ? 1 : UnitMask(predicate);
     w_.Branch(
-        in_buffer, [&] { vectors(wanted); }, scalar);
+        in_memory, [&] { vectors(wanted); }, scalar);
   }
 
   // The mask holds for every element of the vector. Masks are conjunctions of bounds that are
@@ -1523,9 +1526,9 @@ class Expander {
   //   rank 1   warp 0, 1, ...  ->  [w] [w+1] ...         lane l folds [l], [l + 32], ...
   //
   // A CTA is at most one exchange ahead of another: it has waited for a state of each warp of the
-  // cluster, which came when that warp had read the states of the exchange before. So two arrays and
-  // two barriers in turn do, those of two folds of a turn or of one fold's even and odd turns. A CTA
-  // may end when it has waited for the last states: nobody stores to it any more.
+  // cluster, which came when that warp had read the states of the exchange before. So two arrays
+  // and two barriers in turn do, those of two folds of a turn or of one fold's even and odd turns.
+  // A CTA may end when it has waited for the last states: nobody stores to it any more.
   void FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
     if (accumulators.empty()) return;
     const int64_t states = cluster_ * at_.column_warps;
@@ -1578,14 +1581,16 @@ class Expander {
         if (!same) w_.Set(fragment, 0, OpKind::Cast, {Operand::Reg(load.fragment)});
       };
       for (size_t c = 0; c < a.fragments.size(); ++c) read(c, a.fragments[c], lane);
-      if (each > 1) w_.Loop(other, each - 1, true, [&] {
-        StateOperands state;
-        for (size_t c = 0; c < a.fragments.size(); ++c) {
-          state.push_back(Operand::Reg(w_.NewFragment("s", w_.dtype(a.fragments[c]))));
-          read(c, state.back().fragment, (other + 1) * lanes + lane);
-        }
-        MergeState(w_, r.op, a.fragments, 0, state);
-      });
+      if (each > 1) {
+        w_.Loop(other, each - 1, true, [&] {
+          StateOperands state;
+          for (size_t c = 0; c < a.fragments.size(); ++c) {
+            state.push_back(Operand::Reg(w_.NewFragment("s", w_.dtype(a.fragments[c]))));
+            read(c, state.back().fragment, (other + 1) * lanes + lane);
+          }
+          MergeState(w_, r.op, a.fragments, 0, state);
+        });
+      }
       FoldLanes(a, masks);
     }
   }
@@ -1675,9 +1680,9 @@ class Expander {
   bool packs_ = false;              // Narrow elements of a row stay packed.
   std::map<TileId, Scalar> fills_;  // Of loads, where it is not zero.
   std::map<TileId, bool> zero_outside_;
-  std::vector<TileId> early_;  // Loads for later passes that the current one issues.
-  std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
-  SymInt turn_, turns_;        // Where CTAs take rows in turn.
+  std::vector<TileId> early_;    // Loads for later passes that the current one issues.
+  std::vector<TileId> late_;     // Loads that the current pass issues where it uses them.
+  SymInt turn_, turns_;          // Where CTAs take rows in turn.
   int cluster_ = 1, teams_ = 1;  // CTAs that share a row, and how many such teams there are.
   SymInt team_, rank_;           // Of the CTA.
   struct CopiedRow {

@@ -181,8 +181,9 @@ absl::StatusOr<Kernel> Joined(std::string name, absl::Span<const Kernel> kernels
                                                      " threads cannot be joined"));
     }
     if (kernel.cluster > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("kernel ", joined.name, ": one in clusters of ",
-                                                     kernel.cluster, " CTAs cannot be joined"));
+      return absl::InvalidArgumentError(absl::StrCat("kernel ", joined.name,
+                                                     ": one in clusters of ", kernel.cluster,
+                                                     " CTAs cannot be joined"));
     }
     joined.index32 &= kernel.index32;
   }

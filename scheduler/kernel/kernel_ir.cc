@@ -20,7 +20,8 @@ int64_t Kernel::SharedOffset(int array) const {
 }
 
 int64_t Kernel::SharedBytes() const {
-  return SharedOffset(static_cast<int>(shared.size())) + int64_t{8} * (copy_barriers + store_barriers);
+  return SharedOffset(static_cast<int>(shared.size())) +
+         int64_t{8} * (copy_barriers + store_barriers);
 }
 
 }  // namespace seam::kernel

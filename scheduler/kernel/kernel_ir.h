@@ -168,10 +168,10 @@ struct RemoteStore {
   SymInt cta, barrier;
 };
 
-// Waits until the stores of the round-th batch for `barrier` have come to this CTA: `bytes` of them,
-// some from each warp of the cluster. So every warp has done what precedes its stores, and has read
-// what it reads of earlier batches. A CTA may begin the next batch while another one still waits for
-// this one, so the next one is for another barrier.
+// Waits until the stores of the round-th batch for `barrier` have come to this CTA: `bytes` of
+// them, some from each warp of the cluster. So every warp has done what precedes its stores, and
+// has read what it reads of earlier batches. A CTA may begin the next batch while another one still
+// waits for this one, so the next one is for another barrier.
 struct AwaitStores {
   SymInt barrier;
   SymInt round;
@@ -215,7 +215,8 @@ struct Comment {
 
 struct Stmt {
   std::variant<For, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor, CtaSync,
-               ClusterSync, RemoteStore, AwaitStores, BulkCopy, AwaitCopies, KeepPacked, GridSync, Comment>
+               ClusterSync, RemoteStore, AwaitStores, BulkCopy, AwaitCopies, KeepPacked, GridSync,
+               Comment>
       node;
 };
 
@@ -231,8 +232,8 @@ struct Kernel {
   // CTAs of a cluster, whose rank is block_x modulo this; grid_x is a multiple of it. A device has
   // clusters from sm_90 on.
   int cluster = 1;
-  int min_ctas_per_sm = 0;         // For __launch_bounds__; 0 says nothing.
-  bool index32 = false;  // All index arithmetic fits 32 bits: a guard of the plan promises it.
+  int min_ctas_per_sm = 0;  // For __launch_bounds__; 0 says nothing.
+  bool index32 = false;     // All index arithmetic fits 32 bits: a guard of the plan promises it.
   std::vector<Fragment> fragments;
   std::vector<SharedArray> shared;
   int copy_barriers = 0;  // For bulk copies; a device has them from sm_90 on.
@@ -257,7 +258,8 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 // OK, or the first broken rule, naming the statement. Linear in the kernel but for conditions on
 // the thread, which are tried for every thread.
 //  - Names: the kernel's is a C identifier; every fragment, buffer and shared array in use exists.
-//  - Sizes: threads a multiple of 32 up to 1024; a cluster a power of two up to 16; counts positive; a constant slot inside its
+//  - Sizes: threads a multiple of 32 up to 1024; a cluster a power of two up to 16; counts
+//  positive; a constant slot inside its
 //    fragment; widths powers of two; a vector access no wider than its buffer's alignment, for
 //    which 16 bytes suffice.
 //  - Types: a load or store moves the fragment's own dtype; operations take and give the dtypes of
@@ -271,12 +273,13 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
 //  - Writes go to shared arrays and to buffers marked `written`.
-//  - Convergence: no barrier of a CTA or cluster and no wait where a condition or extent differs between
-//  threads of the CTA, no
+//  - Convergence: no barrier of a CTA or cluster and no wait where a condition or extent differs
+//  between threads of the CTA, no
 //    shuffle where it differs between threads of a warp. Symbols of LetSymbol count as equal; the
 //    simulator checks them.
 //  - Clusters: stores to other CTAs and barriers of the cluster where there is one, ranks and
-//    barriers as declared; one phase. Whether the CTAs of a cluster reach its barriers together the simulator checks.
+//    barriers as declared; one phase. Whether the CTAs of a cluster reach its barriers together the
+//    simulator checks.
 //  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
 //    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
 //    phase.

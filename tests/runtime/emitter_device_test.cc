@@ -93,6 +93,9 @@ class EmitterDeviceTest : public ::testing::Test {
       config.grid = {static_cast<uint32_t>(launch.grid), 1, 1};
       config.block = {static_cast<uint32_t>(launch.kernel.threads), 1, 1};
       config.dynamic_smem_bytes = launch.kernel.SharedBytes();
+      if (launch.kernel.cluster > 1)
+        config.cluster = {static_cast<uint32_t>(launch.kernel.cluster), 1, 1};
+      if (launch.kernel.cluster > 8) SEAM_RETURN_IF_ERROR(kernel.AllowLargeClusters());
       // Behind the parameters, where there are phases: memory for their barrier, and which to run.
       const int phases = launch.kernel.NumPhases();
       void* arrivals = nullptr;
@@ -238,6 +241,20 @@ TEST_F(EmitterDeviceTest, Phases) {
                           ctas,
                           {Memory(DType::I32, 128 * ctas), Memory(DType::I32, 128 * ctas)},
                           phase_by_phase});
+    }
+  }
+  ExpectSame(std::move(launches));
+}
+
+TEST_F(EmitterDeviceTest, Clusters) {
+  if (device_->properties().compute_capability_major < 9) return;  // Has no clusters.
+  std::vector<Launch> launches;
+  for (const DType dtype : {DType::I32, DType::I64}) {
+    for (const int cluster : {2, 8, 16}) {
+      launches.push_back({ClusterKernel(dtype, 5, cluster, 200),
+                          {},
+                          5 * cluster,
+                          {Memory(dtype, 200 * 5 * cluster * 64)}});
     }
   }
   ExpectSame(std::move(launches));

@@ -46,13 +46,14 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Every kernel compiles for every architecture and keeps its fragments in registers.
-void ExpectCompiles(const std::vector<Kernel>& kernels) {
+// Every kernel compiles for these architectures and keeps its fragments in registers.
+void ExpectCompiles(const std::vector<Kernel>& kernels,
+                    const std::vector<const char*>& archs = {"sm_75", "sm_90a"}) {
   const auto nvrtc = cuda::Nvrtc::Get();
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status();
   std::vector<cuda::CompileRequest> requests;
   for (const Kernel& k : kernels) {
-    for (const char* arch : {"sm_75", "sm_90a"}) {
+    for (const char* arch : archs) {
       if (!(*nvrtc)->CheckArch(arch).ok()) continue;
       requests.push_back({k.name, Text(k), arch, {}, k.name, 0});
     }
@@ -315,6 +316,15 @@ TEST(EmitterTest, Phases) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat("  if (phase < 0 || phase == ", phase, ") {")));
   EXPECT_THAT(Text(ColumnSumKernel()), Not(HasSubstr("phase")));
   ExpectCompiles({k});
+}
+
+// Where there are no clusters the backends refuse such a kernel.
+TEST(EmitterTest, Clusters) {
+  const std::vector<Kernel> kernels = {ClusterKernel(DType::I32, 3, 2, 4),
+                                       ClusterKernel(DType::I64, 3, 16, 4)};
+  EXPECT_THAT(Text(kernels[0]), HasSubstr(" seam_remote_store(s + "));
+  EXPECT_THAT(Text(kernels[0]), HasSubstr("seam_await_stores(barriers + "));
+  ExpectCompiles(kernels, {"sm_90a"});
 }
 
 // The same kernel gives the same text, whatever its environment held before.

@@ -471,6 +471,53 @@ TEST(SimulatorFaultTest, BarriersOfTheGrid) {
   EXPECT_THAT(Message(Simulate(d.k, {}, {})), HasSubstr("which nothing has written"));
 }
 
+// CTAs of a cluster tell each other numbers; whatever is left out is missed.
+TEST(SimulatorFaultTest, Clusters) {
+  const auto simulate = [](const Kernel& k) {
+    Tensor y(DType::I32, std::vector<double>(3 * 4 * 64));
+    const absl::Status status = Simulate(k, {y.buffer()}, {}, {.require_all_written = true});
+    if (status.ok()) {
+      EXPECT_EQ(y.at(0), 0);
+      EXPECT_EQ(y.at(3), 3);  // The other CTA's second warp.
+      EXPECT_EQ(y.at((2 * 4 + 2) * 64 + 1), 2 + 2 * 2 + 1);
+    }
+    return Message(status);
+  };
+  using Body = kernel::Block;
+  SymInt turn;
+  const auto without = [&](auto edit) {
+    Kernel k = ClusterKernel(DType::I32, 2, 2, 3);
+    For& loop = std::get<For>(k.body[1].node);
+    turn = loop.symbol;
+    edit(k.body, loop.body);
+    return simulate(k);
+  };
+  const auto store = [](Body & loop) -> auto& {
+    return std::get<kernel::RemoteStore>(loop[1].node);
+  };
+  const auto await = [](Body & loop) -> auto& {
+    return std::get<kernel::AwaitStores>(loop[2].node);
+  };
+  EXPECT_EQ(without([](Body&, Body&) {}), "");
+  EXPECT_THAT(without([](Body& body, Body&) { body[0].node = CtaSync{}; }),
+              HasSubstr("may not have begun"));
+  EXPECT_THAT(without([](Body&, Body& loop) { loop[2].node = kernel::ClusterSync{}; }),
+              HasSubstr("race on element"));
+  EXPECT_THAT(without([](Body&, Body& loop) { loop.erase(loop.begin() + 2, loop.end()); }),
+              HasSubstr("may end before what CTAs store to each other has come"));
+  EXPECT_THAT(without([&](Body&, Body& loop) { await(loop).bytes = 8; }),
+              HasSubstr("waits for 8 bytes in round 0; in round 0 come 16"));
+  EXPECT_THAT(without([&](Body&, Body& loop) { await(loop).round += 1; }),
+              HasSubstr("in round 1; in round 0"));
+  EXPECT_THAT(without([&](Body&, Body& loop) { store(loop).cta = 0; }),
+              HasSubstr("race on element"));
+  EXPECT_THAT(without([&](Body&, Body& loop) {
+                store(loop).barrier = await(loop).barrier = 0;
+                await(loop).round = turn;
+              }),
+              HasSubstr("may still wait for the last ones"));
+}
+
 // A CTA reads, a later one reads too and then overwrites what both read.
 TEST(SimulatorFaultTest, ReadersOfSeveralCtas) {
   KernelDraft d("readers", 32);

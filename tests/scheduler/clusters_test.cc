@@ -11,8 +11,8 @@ namespace {
 
 using testing::GroupResult;
 using testing::GroupRun;
-using testing::RunGroupText;
 using ::testing::HasSubstr;
+using testing::RunGroupText;
 
 // Rows of N columns to `teams` clusters in turn.
 GroupRun InClusters(int cluster, int warps, int teams, std::map<std::string, int64_t> sizes,
@@ -154,6 +154,49 @@ TEST(Clusters, NeedWholeRowsInTurn) {
   s.one_launch = false;
   s.grid = 14;
   EXPECT_FALSE(CheckSchedule(s).ok());
+}
+
+TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
+  const auto choose = [](const std::string& text, const char* device, int64_t rows,
+                         int64_t columns) {
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    const ScheduleContext context{.sizes = {rows, columns}, .device = *FindDevice(device)};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
+    EXPECT_TRUE(!s->persistent || s->columns_at_once() >= columns) << s->ToString();
+    return *s;
+  };
+  EXPECT_EQ(choose(kLayerNorm, "h200", 8192, 16384).cluster, 1);
+  const Schedule forward = choose(kLayerNorm, "h200", 4096, 65536);
+  EXPECT_EQ(forward.cluster, 8);
+  EXPECT_EQ(forward.grid, 120);
+  EXPECT_GE(forward.stages, 2);
+  EXPECT_EQ(choose(kLayerNorm, "h200", 2, 65536).cluster, 1);  // So few rows are split.
+  EXPECT_EQ(choose(kLayerNorm, "a100", 4096, 65536).cluster, 1);
+  EXPECT_EQ(choose(kLayerNorm, "h200", 4096, 65537).cluster, 1);
+  const std::string backward = R"(fusion backward {
+  symbol M
+  symbol N
+  input grad: bf16[M, N]
+  input x: bf16[M, N]
+  g = cast(grad, dtype=f32)
+  xf = cast(x, dtype=f32)
+  a = sum(g * xf, axes=[1])
+  dx = cast(g - a[:, None] * xf, dtype=bf16)
+  dgamma = sum(g * xf, axes=[0])
+  output dx
+  output dgamma
+})";
+  EXPECT_EQ(choose(backward, "h200", 8192, 12288).cluster, 1);
+  EXPECT_EQ(choose(backward, "h200", 8192, 16384).cluster, 2);
+  EXPECT_FALSE(choose(backward, "h200", 8192, 32768).reread);
+  const Schedule longest = choose(backward, "h200", 1024, 262144);
+  EXPECT_EQ(longest.cluster, 16);
+  EXPECT_EQ(longest.grid, 112);
+  EXPECT_TRUE(longest.reread);
+  EXPECT_FALSE(longest.one_launch);
+  EXPECT_FALSE(choose(backward, "h200", 1024, 524288).persistent);
 }
 
 }  // namespace

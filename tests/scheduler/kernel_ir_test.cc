@@ -369,6 +369,41 @@ TEST(VerifyKernelTest, PhasesShareNothingButMemory) {
               HasSubstr("a barrier of the grid inside a block"));
 }
 
+TEST(VerifyKernelTest, Clusters) {
+  Victim v;
+  v.k.store_barriers = 1;
+  const kernel::RemoteStore store{v.f, 0, v.shared, 0, 1, Mod(v.thread, 4), 0};
+  EXPECT_THAT(v.ErrorOf(kernel::ClusterSync{}), HasSubstr("there is no cluster"));
+  EXPECT_THAT(v.ErrorOf(store), HasSubstr("CTA thread%4 of a cluster of 1"));
+  v.k.cluster = 2;
+  EXPECT_THAT(v.ErrorOf(store), HasSubstr("CTA thread%4 of a cluster of 2"));
+  EXPECT_THAT(v.ErrorOf(GridSync{}), HasSubstr("has one phase"));
+  EXPECT_THAT(v.ErrorOf(kernel::AwaitStores{1, 0, 4}), HasSubstr("barrier 1 of 1"));
+  EXPECT_THAT(v.ErrorOf(kernel::AwaitStores{0, 0, 0}), HasSubstr("0 bytes"));
+  v.k.cluster = 4;
+  v.k.body.clear();
+  Emit(&v.k.body, kernel::ClusterSync{});
+  Emit(&v.k.body, Map{OpKind::Copy, v.f, 0, {kOne}});
+  Emit(&v.k.body, store);
+  Emit(&v.k.body, kernel::AwaitStores{0, 0, 4});
+  EXPECT_TRUE(VerifyKernel(v.k).ok()) << VerifyKernel(v.k);
+  EXPECT_THAT(PrintKernel(v.k), HasSubstr("threads 128 (thread) cluster 4\n"));
+  EXPECT_THAT(PrintKernel(v.k),
+              HasSubstr("   0: barrier of the cluster\n"
+                        "   1: f[0] = copy(f32 1)\n"
+                        "   2: store to CTA thread%4 shared.s[0] = f[0], arriving at 0\n"
+                        "   3: await stores of 4 bytes at 0, round 0\n"));
+  EXPECT_THAT(std::string(kernel::SideBySide("joined", {v.k}).status().message()),
+              HasSubstr("clusters of 4 CTAs cannot be joined"));
+  Block body;
+  Emit(&body, kernel::ClusterSync{});
+  Emit(&v.k.body, If{SymLt(v.thread, 5), std::move(body), {}});
+  EXPECT_THAT(v.Error(), HasSubstr("a barrier below"));
+  v.k.body.clear();
+  v.k.cluster = 3;
+  EXPECT_THAT(v.Error(), HasSubstr("a cluster of 3 CTAs, expected a power of two"));
+}
+
 TEST(InPhasesTest, OfOneShape) {
   const Kernel k = ColumnSumKernel();
   Kernel wide = k, more = k;

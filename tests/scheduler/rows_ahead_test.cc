@@ -117,6 +117,19 @@ TEST(RowsAhead, RowsThatLieUnaligned) {
   EXPECT_THAT(result.kernel_text, Not(HasSubstr("await copies")));
 }
 
+// Of a vector that ends behind the row only the row's elements have come.
+TEST(RowsAhead, RowsThatEndInsideAVector) {
+  for (const bool reread : {false, true}) {
+    const auto edit = [&](Schedule& s) {
+      s.vector = 16;
+      s.stages = 2;
+      s.grid = 2;
+      s.reread = reread;
+    };
+    ExpectRight(Backward("bf16"), {.sizes = {{"M", 9}, {"N", 88}}, .edit = edit});
+  }
+}
+
 TEST(RowsAhead, AreChosenWhereCtasTakeTurnsOnADeviceThatHasBulkCopies) {
   const absl::StatusOr<Fusion> group = ParseFusion(Backward("bf16"));
   ASSERT_TRUE(group.ok()) << group.status();

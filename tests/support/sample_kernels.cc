@@ -5,7 +5,9 @@
 
 namespace seam::testing {
 
+using kernel::AwaitStores;
 using kernel::CacheHint;
+using kernel::ClusterSync;
 using kernel::CtaSync;
 using kernel::For;
 using kernel::GridSync;
@@ -14,6 +16,7 @@ using kernel::IndexValue;
 using kernel::Load;
 using kernel::Map;
 using kernel::Operand;
+using kernel::RemoteStore;
 using kernel::ShuffleXor;
 using kernel::Space;
 using kernel::Store;
@@ -134,6 +137,29 @@ kernel::Kernel ExchangeKernel(int ctas, bool barriers) {
   Emit(&d.k.body,
        Map{OpKind::Add, sum, 0, {Operand::Reg(sum), Operand::Const(DType::I32, IntScalar(last))}});
   Emit(&d.k.body, Store{sum, 0, 1, Space::Global, w, me});
+  return std::move(d.k);
+}
+
+kernel::Kernel ClusterKernel(DType dtype, int clusters, int cluster, int turns) {
+  KernelDraft d("cluster", 64);
+  const int64_t ctas = int64_t{clusters} * cluster, numbers = int64_t{2} * cluster;
+  d.SetGrid(ctas);
+  d.k.cluster = cluster;
+  d.k.store_barriers = 2;
+  const int y = d.Buffer("y", dtype, turns * ctas * 64, true);
+  const int s = d.Shared("s", dtype, 2 * numbers);
+  const int mine = d.Fragment("mine", dtype), theirs = d.Fragment("theirs", dtype);
+  const SymInt turn = d.Symbol("turn", turns);
+  const SymInt warp = FloorDiv(d.thread, 32), lane = Mod(d.thread, 32), half = Mod(turn, 2);
+  Emit(&d.k.body, ClusterSync{});
+  For loop{turn, turns, false, {}};
+  Emit(&loop.body, IndexValue{mine, 0, d.block * 2 + warp + turn});
+  Emit(&loop.body, RemoteStore{mine, 0, s, half * numbers + Mod(d.block, cluster) * 2 + warp,
+                               SymLt(lane, cluster), Mod(lane, cluster), half});
+  Emit(&loop.body, AwaitStores{half, FloorDiv(turn, 2), numbers * DTypeBytes(dtype)});
+  Emit(&loop.body, Load{theirs, 0, 1, Space::Shared, s, half * numbers + Mod(d.thread, numbers)});
+  Emit(&loop.body, Store{theirs, 0, 1, Space::Global, y, (turn * ctas + d.block) * 64 + d.thread});
+  Emit(&d.k.body, std::move(loop));
   return std::move(d.k);
 }
 

@@ -51,6 +51,12 @@ kernel::Kernel ColumnSumKernel();
 // out.
 kernel::Kernel ExchangeKernel(int ctas, bool barriers = true);
 
+// In each of `turns` turns, each of the two warps of every CTA tells its number, counted over all
+// CTAs, plus the turn to all CTAs of its cluster, and y[turn, CTA, thread] is one of the numbers
+// that the CTA was told. A barrier of the cluster, then a loop of five statements: the number, the
+// store to the CTAs, the wait for theirs, the load, the store to y. Buffer y, of type i32 or i64.
+kernel::Kernel ClusterKernel(DType dtype, int clusters, int cluster, int turns);
+
 // Integer expressions drawn from `seed` over parameters n, m, the block, the thread and two nested
 // loops of 3 (one unrolled), each value stored to an element of its own of the i64 buffer `out`.
 // Two CTAs of 32 threads; with `index32` parameters are small enough for the promise to hold.
