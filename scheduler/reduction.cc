@@ -277,6 +277,19 @@ constexpr Piece kCrossedPieces[] = {{8192, 4, false}, {16384, 16, true}, {8192, 
 // Columns that one CTA handles as well, also where it keeps states of them.
 constexpr int64_t kCtaColumns = 16384, kCrossedCtaColumns = 12288;
 
+// Makes the kernel one for rows of this length alone, in which no mask is left where the threads
+// cover it exactly: a quarter less instructions of a layer norm's backward pass.
+void PinColumns(const SizedGroup& sized, Schedule& s) {
+  const std::vector<const SymNode*> symbols = sized.group->env().symbols();
+  for (const std::vector<AxisId>& columns : sized.shape.held) {
+    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns))) {
+      const size_t i = absl::c_find(symbols, symbol) - symbols.begin();
+      std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == symbol->name; });
+      s.facts.push_back({std::string(symbol->name), 1, sized.context.sizes[i]});
+    }
+  }
+}
+
 // Rows of 16-byte vectors to clusters that take them in turn, `states` of each column in registers.
 // False if one CTA does as well, if there are so few rows that more CTAs than a cluster's should
 // share them, or if no cluster can hold a row and bring another one.
@@ -314,6 +327,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     if (c.stages < 2) continue;
     c.grid = static_cast<int>(
         std::min<int64_t>(sized.rows * c.cluster, CtasInClusters(device, c.cluster)));
+    if (c.columns_at_once() == sized.columns) PinColumns(sized, c);
     s = c;
     return true;
   }
