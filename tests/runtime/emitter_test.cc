@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/backend.h"
 #include "runtime/cuda/compiler.h"
 #include "tests/support/sample_kernels.h"
 
@@ -325,6 +326,16 @@ TEST(EmitterTest, Clusters) {
   EXPECT_THAT(Text(kernels[0]), HasSubstr(" seam_remote_store(s + "));
   EXPECT_THAT(Text(kernels[0]), HasSubstr("seam_await_stores(barriers + "));
   ExpectCompiles(kernels, {"sm_90a"});
+  CompileOptions options;
+  options.load = false;
+  options.device = "a100";
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = MakeCudaBackend(options);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const Kernel* const pointers[] = {&kernels[0]};
+  const absl::Status refused = (*backend)->Load(pointers).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("kernel cluster runs in clusters of 2 CTAs, of which sm_80 has at most 1"));
 }
 
 // The same kernel gives the same text, whatever its environment held before.

@@ -123,8 +123,8 @@ std::string Backward(const std::string& dtype) {
 TEST(Clusters, StatesOfColumns) {
   for (const std::string dtype : {"bf16", "f32"}) {
     for (const int cluster : {2, 4, 8}) {
-      for (const int64_t rows : {1, 7, 20}) {
-        for (const int64_t columns : {88, 1000, 1024}) {
+      for (const int64_t rows : {1, 20}) {
+        for (const int64_t columns : {88, 1000}) {
           const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
           ExpectRight(Backward(dtype), InClusters(cluster, 1, 3, sizes));
           for (const bool reread : {false, true}) {
