@@ -539,8 +539,7 @@ absl::Status Run(const Options& options) {
           const int64_t at_once = schedule.rows_at_once();
           const int64_t most =
               std::max<int64_t>((1 << 20) / n, schedule.cluster > 1 ? 2 * at_once : 0);
-          const int64_t checked =
-              c == 0 ? std::clamp<int64_t>(4 * at_once + 3, 37, 37 + most) : 37;
+          const int64_t checked = c == 0 ? std::clamp<int64_t>(4 * at_once + 3, 37, 37 + most) : 37;
           if (absl::Status s = bench.Check(group, *p, n, checked); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [",
                                                          schedule.ToString(), "]: ", s.message()));
