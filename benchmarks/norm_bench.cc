@@ -455,13 +455,15 @@ std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const
     if (cluster > 1 && s.row_warps > 1) continue;
     s.cluster = cluster;
     s.one_launch = cluster == 1 && chosen.one_launch;
-    for (int room : {80, 128, 170, 255}) {
+    for (int room : {64, 128, 255}) {
       s.min_ctas_per_sm = 65536 / (room * s.threads());
       if (s.min_ctas_per_sm < 1 || s.min_ctas_per_sm * s.threads() < 256) continue;
-      s.grid = CtasInClusters(info, cluster) * s.min_ctas_per_sm;
-      if (chosen.shift) s.grid -= s.grid % s.vector;
-      for (int stages : {2, 3}) {
+      for (int stages : {0, 2, 3}) {
+        if (stages == 0 && cluster > 1) continue;
+        s.grid = stages == 0 ? 0 : CtasInClusters(info, cluster) * s.min_ctas_per_sm;
+        if (chosen.shift) s.grid -= s.grid % s.vector;
         for (bool reread : {false, true}) {
+          if (reread && stages == 0) continue;
           s.stages = stages;
           s.reread = reread;
           s.facts = chosen.facts;

@@ -212,17 +212,23 @@ int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
 // the driver takes.
 constexpr int64_t kOtherSharedBytes = 4096;
 
-// Brings the next row ahead where the device can and a CTA takes several in turn. Each pass reads
-// rows from there: registers are for the states of columns.
-void ChooseStages(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+// Registers for what a thread keeps of a row beside the states of its columns.
+constexpr int kOtherRegisters = 40, kMostRowRegisters = 120;
+
+// Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
+// room, up to three. Rows for which there are too few registers are read from there by each pass.
+void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const int64_t stage = rows.StageBytes(s);
   if (device.max_cluster == 1 || stage == 0 || sized.rows <= s.grid * s.rows_per_cta()) return;
   const int64_t room =
       device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes;
-  if (stage * 2 > room) return;
-  s.stages = 2;
-  s.reread = true;
+  const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
+  if (stages < 2) return;
+  s.stages = stages;
+  const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
+  s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) >
+             std::min(registers - kOtherRegisters, kMostRowRegisters);
 }
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
@@ -257,8 +263,12 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
-  const bool many = s.registers == few || (s.registers == some && s.threads() > 256);
-  const int threads_per_sm = many ? 768 : 480;
+  // Threads of an SM: fewer the more columns each has.
+  const bool wide = sized.widest_bytes >= 4;
+  const int threads_per_sm = s.registers >= 2 * some ? 256
+                             : s.registers == few    ? (wide ? 512 : 768)
+                             : s.threads() > 256     ? 768
+                                                     : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
 }
 
@@ -272,7 +282,7 @@ struct Piece {
 };
 constexpr Piece kNarrowPieces[] = {{16384, 16, false}};  // 16-bit data and narrower.
 constexpr Piece kWidePieces[] = {{8192, 16, false}, {16384, 16, true}};
-constexpr Piece kCrossedPieces[] = {{8192, 4, false}, {16384, 16, true}, {8192, 16, false}};
+constexpr Piece kCrossedPieces[] = {{8192, 16, false}, {16384, 16, true}};
 
 // Columns that one CTA handles as well, also where it keeps states of them.
 constexpr int64_t kCtaColumns = 16384, kCrossedCtaColumns = 12288;
@@ -294,7 +304,7 @@ void PinColumns(const SizedGroup& sized, Schedule& s) {
 // False if one CTA does as well, if there are so few rows that more CTAs than a cluster's should
 // share them, or if no cluster can hold a row and bring another one.
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
-  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kOtherRegisters = 40, kStages = 3;
+  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kStages = 3;
   const DeviceInfo& device = sized.context.device;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 ||
       sized.columns <= (states > 0 ? kCrossedCtaColumns : kCtaColumns)) {
@@ -386,7 +396,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     }
   }
   s.grid = static_cast<int>(grid);
-  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, s);
+  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, states, s);
 }
 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
@@ -561,7 +571,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crossed() && !s.outer && !s.shift)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
-  s.chan_welford = !s.persistent;
+  // Each exchange between the CTAs of a large cluster takes its time.
+  s.chan_welford = !s.persistent || s.cluster >= 8;
   if (s.split > 1 && sized.shape.outer == false && s.vector > 1) {
     // Without the shift, rows that do not start aligned are read element by element.
     SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector, s));
