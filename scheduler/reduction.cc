@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/kernel/access.h"
 #include "scheduler/kernel/hold.h"
 #include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/kernel/tile.h"
@@ -83,6 +84,21 @@ class KeptRows {
         kernel::ChooseHolds(traced_.tile, resident_, kernel::HoldLimits(points));
     const bool computed = absl::c_linear_search(holds.computed, true);
     return points * (computed ? std::max(holds.words, input_words_) : input_words_);
+  }
+
+  // Registers for what all rows read alike at a point, weights above all.
+  double AlikeWords() const {
+    double words = 0;
+    const kernel::TileKernel& tile = traced_.tile;
+    for (const kernel::TileValue& v : tile.values) {
+      const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(v.index, tile.row);
+      const bool of_column = absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
+        return space.column.is_symbolic() && kernel::DependsOn(v.index, space.column);
+      });
+      if (v.kind == kernel::TileKind::Load && of_column && !of_row)
+        words += DTypeBytes(v.dtype) / 4.0;
+    }
+    return words;
   }
 
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
@@ -282,10 +298,11 @@ struct Piece {
 };
 constexpr Piece kNarrowPieces[] = {{16384, 16, false}};  // 16-bit data and narrower.
 constexpr Piece kWidePieces[] = {{8192, 16, false}, {16384, 16, true}};
-constexpr Piece kCrossedPieces[] = {{8192, 16, false}, {16384, 16, true}};
+constexpr Piece kCrossedPieces[] = {{8192, 8, false}, {16384, 16, true}};
 
-// Columns that one CTA handles as well, also where it keeps states of them.
-constexpr int64_t kCtaColumns = 16384, kCrossedCtaColumns = 12288;
+// Columns that one CTA handles as well: in general, of wide data with few weights, whose rows take
+// so long that nothing need hide behind another one, and where it keeps states of them.
+constexpr int64_t kCtaColumns = 16384, kWideCtaColumns = 32768, kCrossedCtaColumns = 12288;
 
 // Makes the kernel one for rows of this length alone, in which no mask is left where the threads
 // cover it exactly: a quarter less instructions of a layer norm's backward pass.
@@ -306,10 +323,12 @@ void PinColumns(const SizedGroup& sized, Schedule& s) {
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kStages = 3;
   const DeviceInfo& device = sized.context.device;
-  if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 ||
-      sized.columns <= (states > 0 ? kCrossedCtaColumns : kCtaColumns)) {
+  const bool few_words = sized.widest_bytes >= 4 && rows.AlikeWords() < 2;
+  const int64_t enough = states > 0  ? kCrossedCtaColumns
+                         : few_words ? kWideCtaColumns
+                                     : kCtaColumns;
+  if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
     return false;
-  }
   const absl::Span<const Piece> pieces = states > 0               ? absl::MakeSpan(kCrossedPieces)
                                          : sized.widest_bytes < 4 ? absl::MakeSpan(kNarrowPieces)
                                                                   : absl::MakeSpan(kWidePieces);
@@ -571,8 +590,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crossed() && !s.outer && !s.shift)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
-  // Each exchange between the CTAs of a large cluster takes its time.
-  s.chan_welford = !s.persistent || s.cluster >= 8;
+  s.chan_welford = !s.persistent;
   if (s.split > 1 && sized.shape.outer == false && s.vector > 1) {
     // Without the shift, rows that do not start aligned are read element by element.
     SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector, s));
