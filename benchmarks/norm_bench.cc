@@ -538,10 +538,10 @@ absl::Status Run(const Options& options) {
           if (!p.ok()) return p.status();
           double bytes = 0;
           // A few rows; of the schedule that is chosen, as many as give CTAs several in turn.
-          const int64_t at_once = schedule.rows_at_once();
-          const int64_t most =
-              std::max<int64_t>((1 << 20) / n, schedule.cluster > 1 ? 2 * at_once : 0);
-          const int64_t checked = c == 0 ? std::clamp<int64_t>(4 * at_once + 3, 37, 37 + most) : 37;
+          const int64_t some = std::clamp<int64_t>((1 << 20) / n, 4, 37);
+          const int64_t checked =
+              c == 0 ? std::clamp(4 * schedule.rows_at_once() + 3, some, some + (1 << 20) / n)
+                     : some;
           if (absl::Status s = bench.Check(group, *p, n, checked); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [",
                                                          schedule.ToString(), "]: ", s.message()));
