@@ -156,7 +156,7 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
     size_t next = 0;        // In the queue: whose edges come after this one's.
     uint32_t at = kNone;    // The edge to follow.
     int64_t turns = 0;      // Taken so far: an edge each, and one to see that there are no more.
-    int64_t num_edges = 0;  // Of the members.
+    int64_t num_edges = 0;  // Of the members and what was found.
   };
   Search forward, backward;
   for (GroupId g : members) {
@@ -195,10 +195,12 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
     const LinkList& next = ahead ? place.out : place.in;
     if (next.head != kNone) __builtin_prefetch(&edges_[next.head]);
     s.queue.push_back(g);
+    s.num_edges += next.size;
     return Convexity::kBudget;
   };
   // In turns, forward first. But neither ends before it has followed the members' edges, so that
-  // the one that has fewer of them may take these turns at once.
+  // the one that has fewer of them may take these turns at once. Where both have met more edges than
+  // they have turns, neither can prove anything any more.
   const int64_t most = (int64_t{max_edges} + 1) / 2;
   const bool shorter = forward.num_edges <= backward.num_edges;
   const int64_t at_once = std::min(most, (shorter ? backward : forward).num_edges + shorter);
@@ -206,7 +208,8 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
   bool ahead = shorter;
   while (found == Convexity::kBudget && (shorter ? forward : backward).turns < at_once)
     found = step(ahead);
-  while (found == Convexity::kBudget && std::min(forward.turns, backward.turns) < most) {
+  while (found == Convexity::kBudget && std::min(forward.num_edges, backward.num_edges) < most &&
+         std::min(forward.turns, backward.turns) < most) {
     ahead = forward.turns <= backward.turns;
     found = step(ahead);
   }
