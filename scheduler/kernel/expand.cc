@@ -1135,10 +1135,19 @@ class Expander {
       }
     };
     // Where rows end inside a vector, the vectors that lie wholly inside, nearly all of them, are
-    // spared the masks of reductions, and those wholly outside do nothing, unless a chunk wants
-    // every element.
-    const bool chunks = std::any_of(accumulators.begin(), accumulators.end(),
-                                    [](const Accumulator& a) { return a.chunk >= 0; });
+    // spared the masks of reductions, and those wholly outside do nothing but fill in chunks: what
+    // they hold from another pass has never been computed.
+    const auto outside = [&] {
+      OverElements([&] {
+        for (const Accumulator& a : accumulators) {
+          if (a.chunk < 0) continue;
+          w_.Set(a.chunk, u_ * vector_ + v_, OpKind::Copy,
+                 {BlockWriter::Number(w_.dtype(a.chunk), 0)});
+        }
+      });
+    };
+    const bool chunks = absl::c_any_of(accumulators, [](auto& a) { return a.chunk >= 0; });
+    const bool holds = absl::c_any_of(holds_.computed, [](bool held) { return held; });
     const bool all_neutral = absl::c_all_of(neutral, [](bool n) { return n; });
     // One warp has all of a row's ends.
     const auto touched_only = [&](SymInt mask) {
@@ -1146,10 +1155,15 @@ class Expander {
           mask, [&] { vector(1); }, [] {});
     };
     OverUnits([&] {
-      if (at_ends_) return all_neutral && stores.empty() ? vector(mask) : touched_only(mask);
+      if (at_ends_)
+        return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
       if (!DependsOn(mask, v_)) return vector(mask);
       auto ragged = [&] { vector(mask); };
-      auto touched = [&] { chunks ? ragged() : w_.Branch(UnitMask(mask), ragged, [] {}); };
+      auto touched = [&] {
+        w_.Branch(UnitMask(mask), ragged, [&] {
+          if (chunks) outside();
+        });
+      };
       if (accumulators.empty()) return touched();
       w_.Branch(
           WholeVector(mask), [&] { vector(1); }, touched);

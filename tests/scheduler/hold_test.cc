@@ -136,8 +136,13 @@ TEST(Hold, KernelsOfOtherArrangementsAreRight) {
       " y = softmax(x, axis=0)\n output y\n}";
   const std::string crossed =
       Rows("f32", " y = softmax(x, axis=1)\n s = sum(y, axes=[0])\n output y\n output s\n");
-  for (const std::string& text : {outer, crossed}) {
-    for (int64_t n : {1, 24, 40, 129}) {
+  // Statistics of what several rows hold.
+  const std::string folded =
+      "fusion folded {\n symbol M\n symbol N\n input x: f32[M, N, 10]\n"
+      " y = expm1(x)\n d = y - (sum(y, axes=[1]) / 8.0)[:, None, :]\n"
+      " mean, m2, n = welford(cos(y) * d, axes=[1, 2])\n output d\n output mean\n output m2\n}";
+  for (const std::string& text : {outer, crossed, folded}) {
+    for (int64_t n : {1, 12, 24, 40, 129}) {
       const GroupResult result = RunGroupText(text, {.sizes = {{"M", 37}, {"N", n}}});
       EXPECT_TRUE(result.status.ok()) << result.status << "\n" << n << text << result.kernel_text;
     }
