@@ -38,26 +38,32 @@ int PowerOfTwoAtLeast(int64_t n, int cap) {
 }
 
 // How many vectors a thread holds while a row takes at least and at most so many threads, in order
-// of preference. 16-bit data want four, which is 64 bytes in flight, and no more lanes than that
-// leaves; wider data few and narrow while that keeps memory busy, more for longer rows, one CTA an
-// SM only for rows that need it. Source: schedules timed side by side on an H200,
-// docs/schedulers.md.
+// of preference. 16-bit data want two for short rows, so that many CTAs fit an SM, and four, which
+// is 64 bytes in flight, for long ones and beside weights; wider data few and narrow while that
+// keeps memory busy, more for longer rows, one CTA an SM only for rows that need it. Source:
+// schedules timed side by side on an H200, docs/schedulers.md.
 struct Share {
   int registers, least, most;
 };
+constexpr Share kTwo[] = {{2, 16, 256}}, kTwoBesideWeights[] = {{2, 96, 256}},
+                kTwoWithoutMasks[] = {{2, 64, 256}};
 constexpr Share kNarrow[] = {
-    {4, 8, 1024}, {2, 1, 128}, {8, 1, 1024}, {2, 1, 512}};  // 16-bit data and narrower.
+    {4, 8, 768}, {2, 1, 128}, {8, 1, 1024}, {2, 1, 512}};  // 16-bit data and narrower.
 constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, {8, 1, 1024}};
 
 // Instructions of a point that have so much under way that its threads want more registers: those
 // of a random number are enough.
 constexpr int kBusyInstructions = 96;
 
-// Registers of a thread that unpacks narrow data, beside these.
-constexpr int kUnpackedWords = 36;
+// Registers of a thread that unpacks narrow data, beside these, and for masks where it has few.
+constexpr int kUnpackedWords = 34, kMaskWords = 6;
 
-// Registers of a thread for an element of a row's ends, and for where these and the body are.
-constexpr int kEndWords = 8;
+// Registers of a thread for an element of a row's ends, and for where these and the body are; and
+// beside data and weights whose vectors lie unaligned: what that takes hides behind more CTAs.
+constexpr int kEndWords = 8, kUnalignedWords = 32;
+
+// Words of weights at a point from which they are loaded late, and of a thread that still are not.
+constexpr double kManyWeights = 1, kEarlyWords = 8;
 
 // Registers that a thread has beside what it holds, as long as enough threads fit an SM.
 constexpr int kFreeWords = 56;
@@ -151,10 +157,32 @@ int64_t VectorsOf(const SizedGroup& sized, const Schedule& s) {
       1, s.shift ? sized.columns / s.vector : CeilDivide(sized.columns, s.vector));
 }
 
+// The kernel is then one for rows of this length alone, in which no mask is left where the threads
+// cover it exactly: a quarter less instructions of a layer norm's backward pass.
+void PinColumns(const SizedGroup& sized, Schedule& s) {
+  const std::vector<const SymNode*> symbols = sized.group->env().symbols();
+  for (const std::vector<AxisId>& columns : sized.shape.held) {
+    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns))) {
+      const size_t i = absl::c_find(symbols, symbol) - symbols.begin();
+      std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == symbol->name; });
+      s.facts.push_back({std::string(symbol->name), 1, sized.context.sizes[i]});
+    }
+  }
+}
+
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
-  s.persistent = sized.widest_bytes < 4 ? ShareRow(rows, vectors, kNarrow, s)
-                                        : ShareRow(rows, vectors, kWide, s);
+  const bool narrow = sized.widest_bytes < 4;
+  const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;
+  const double weights = rows.AlikeWords();
+  const bool many_weights = weights >= kManyWeights;
+  const absl::Span<const Share> share_two = !many_weights       ? kTwo
+                                            : vectors % 64 == 0 ? kTwoWithoutMasks
+                                                                : kTwoBesideWeights;
+  const bool two = narrow && !s.shift && !busy && ShareRow(rows, vectors, share_two, s);
+  s.persistent = two || ShareRow(rows, vectors, narrow ? absl::MakeConstSpan(kNarrow) : kWide, s);
+  // Masks take registers.
+  if (narrow && weights > 0 && (two ? many_weights : s.registers > 4)) PinColumns(sized, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;
     s.warps_per_row = 16;
@@ -163,17 +191,29 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // CTAs of at least 128 threads, several short rows in each.
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
-  // Half of an SM's threads hide the latency of memory; more registers than that leaves room for do
-  // not pay. Large CTAs want another one to go on while they wait at a barrier.
+  // Weights are loaded early where they take few registers or rows share a warp.
+  const int points = s.registers * s.vector;
+  s.early = narrow && !s.shift && s.persistent && weights > 0 &&
+            ((weights * points <= kEarlyWords && threads <= 128) || s.lanes_per_row < 32);
+  // Half of an SM's threads hide the latency of memory, more where each has little under way; more
+  // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
+  // wait at a barrier.
   const double held = rows.Words(s.registers, s);
-  const int least = s.threads() <= 768 ? 2 : 1;
-  const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;
-  const int hiding = busy ? 768 : 1024;
+  const int least = s.threads() <= 640 && points <= 32 ? 2 : 1;
+  const bool masks = s.columns_per_step() > sized.columns;
+  const int hiding = busy                      ? 768
+                     : two                     ? 1536
+                     : s.shift && many_weights ? 1280
+                     : masks && many_weights   ? 896
+                                               : 1024;
   s.min_ctas_per_sm = std::max(least, (hiding + s.threads() / 2) / s.threads());
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
-  if (sized.widest_bytes < 4) {
-    const double words =
-        sized.input_words * s.registers * s.vector + kUnpackedWords + (s.shift ? kEndWords : 0);
+  if (narrow) {
+    const double beside = !s.shift       ? kUnpackedWords
+                          : many_weights ? kUnalignedWords
+                                         : kUnpackedWords + kEndWords;
+    const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
+                         (two && masks ? kMaskWords : 0);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
     s.min_ctas_per_sm = std::clamp(fit, std::min(least, s.min_ctas_per_sm), s.min_ctas_per_sm);
   }
@@ -268,7 +308,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
                             {some, 32, 768},
                             {few, 1, 768},
                             {2 * some, 128, 1024}};
-    s.persistent = ShareRow(rows, vectors, shares, s);
+    s.persistent =
+        ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(states > 1 ? 0 : 1), s);
   } else {
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
@@ -279,59 +320,69 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
+  if (states == 1 && threads >= 256) PinColumns(sized, s);
   // Threads of an SM: fewer the more columns each has.
   const bool wide = sized.widest_bytes >= 4;
   const int threads_per_sm = s.registers >= 2 * some ? 256
                              : s.registers == few    ? (wide ? 512 : 768)
-                             : s.threads() > 256     ? 768
+                             : s.threads() > 256     ? (states > 1 ? 768 : 480)
                                                      : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
 }
 
 // How a row that is too long for one CTA is cut for those of a cluster, in order of preference:
-// columns a CTA at most, CTAs at most, and whether they are read again from shared memory instead
-// of staying in registers. Source: prototypes timed on an H200, docs/schedulers.md.
+// columns a CTA at most, CTAs at most, whether they are read again from shared memory instead of
+// staying in registers, and stages at most. Source: schedules timed side by side on an H200,
+// docs/schedulers.md.
 struct Piece {
   int64_t columns;
   int most_ctas;
   bool reread;
+  int stages;
+  bool one_pass = false;  // Statistics, so that the CTAs wait once for each other.
 };
-constexpr Piece kNarrowPieces[] = {{16384, 16, false}};  // 16-bit data and narrower.
-constexpr Piece kWidePieces[] = {{8192, 16, false}, {16384, 16, true}};
-constexpr Piece kCrossedPieces[] = {{8192, 8, false}, {16384, 16, true}};
+// 16-bit data and narrower; the same beside many weights.
+constexpr Piece kNarrowPieces[] = {
+    {16384, 2, false, 3}, {32768, 16, true, 2}, {16384, 16, false, 3}};
+constexpr Piece kWeightedPieces[] = {
+    {16384, 2, true, 3, true}, {16384, 4, true, 3}, {32768, 16, true, 2}, {16384, 16, false, 3}};
+constexpr Piece kWidePieces[] = {{8192, 4, false, 3}, {16384, 16, true, 2}, {8192, 16, false, 3}};
+constexpr Piece kCrossedPieces[] = {{8192, 8, false, 3}, {16384, 16, true, 3}};
 
-// Columns that one CTA handles as well: in general, of wide data with few weights, whose rows take
-// so long that nothing need hide behind another one, and where it keeps states of them.
-constexpr int64_t kCtaColumns = 16384, kWideCtaColumns = 32768, kCrossedCtaColumns = 12288;
+// Columns that one CTA handles as well: in general, where one wait for all of its threads is all
+// there is in a row or rows take so long that nothing need hide behind another one, and where it
+// keeps states of them.
+constexpr int64_t kCtaColumns = 16384, kLongCtaColumns = 32768, kCrossedCtaColumns = 12288;
 
-// Makes the kernel one for rows of this length alone, in which no mask is left where the threads
-// cover it exactly: a quarter less instructions of a layer norm's backward pass.
-void PinColumns(const SizedGroup& sized, Schedule& s) {
-  const std::vector<const SymNode*> symbols = sized.group->env().symbols();
-  for (const std::vector<AxisId>& columns : sized.shape.held) {
-    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns))) {
-      const size_t i = absl::c_find(symbols, symbol) - symbols.begin();
-      std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == symbol->name; });
-      s.facts.push_back({std::string(symbol->name), 1, sized.context.sizes[i]});
-    }
+// Times that the threads of a row wait for each other: for each reduction along it, for a Welford's
+// average and its m2.
+int NumWaits(const SizedGroup& sized) {
+  int n = 0;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    if (sized.shape.crosses[i] != Crossing::kNone) continue;
+    const OpClass c = sized.group->info(ExprId(i)).op_class;
+    n += c == OpClass::Reduction ? 1 : c == OpClass::Welford ? 2 : 0;
   }
+  return n;
 }
 
 // Rows of 16-byte vectors to clusters that take them in turn, `states` of each column in registers.
 // False if one CTA does as well, if there are so few rows that more CTAs than a cluster's should
 // share them, or if no cluster can hold a row and bring another one.
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
-  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kStages = 3;
+  constexpr int kThreads = 512, kRegisters = 65536 / kThreads;
   const DeviceInfo& device = sized.context.device;
-  const bool few_words = sized.widest_bytes >= 4 && rows.AlikeWords() < 2;
-  const int64_t enough = states > 0  ? kCrossedCtaColumns
-                         : few_words ? kWideCtaColumns
-                                     : kCtaColumns;
+  const bool narrow = sized.widest_bytes < 4;
+  const double weights = rows.AlikeWords();
+  const bool one_input = sized.input_words <= sized.widest_bytes / 4.0;
+  const bool alone = one_input && (narrow ? NumWaits(sized) == 1 : weights < 2);
+  const int64_t enough = states > 0 ? kCrossedCtaColumns : alone ? kLongCtaColumns : kCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
     return false;
-  const absl::Span<const Piece> pieces = states > 0               ? absl::MakeSpan(kCrossedPieces)
-                                         : sized.widest_bytes < 4 ? absl::MakeSpan(kNarrowPieces)
-                                                                  : absl::MakeSpan(kWidePieces);
+  const absl::Span<const Piece> pieces = states > 0                ? absl::MakeSpan(kCrossedPieces)
+                                         : !narrow                 ? absl::MakeSpan(kWidePieces)
+                                         : weights >= kManyWeights ? absl::MakeSpan(kWeightedPieces)
+                                                                   : absl::MakeSpan(kNarrowPieces);
   for (const Piece& piece : pieces) {
     Schedule c = s;
     c.cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
@@ -346,13 +397,14 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     c.row_warps = c.min_ctas_per_sm = 1;
     c.persistent = true;
     c.reread = piece.reread;
+    c.chan_welford = piece.one_pass;
     const int held = c.registers * c.vector;
     if (held * (states + (c.reread ? 0 : sized.input_words)) > kRegisters - kOtherRegisters)
       continue;
     const int64_t stage = rows.StageBytes(c);
     if (stage == 0) continue;
     c.stages = static_cast<int>(
-        std::min<int64_t>(kStages, (device.smem_bytes_per_cta - kOtherSharedBytes) / stage));
+        std::min<int64_t>(piece.stages, (device.smem_bytes_per_cta - kOtherSharedBytes) / stage));
     if (c.stages < 2) continue;
     c.grid = static_cast<int>(
         std::min<int64_t>(sized.rows * c.cluster, CtasInClusters(device, c.cluster)));
@@ -566,7 +618,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crosses_all_rows()) {
     ChooseCrossed(sized, rows, s);
     ChooseFinish(sized, s);
-    s.chan_welford = !s.persistent;
+    if (!s.persistent) s.chan_welford = true;
     return s;
   }
   const bool interleaved = !s.outer && IsInterleaved(sized, s);
@@ -590,7 +642,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crossed() && !s.outer && !s.shift)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
-  s.chan_welford = !s.persistent;
+  if (!s.persistent) s.chan_welford = true;
   if (s.split > 1 && sized.shape.outer == false && s.vector > 1) {
     // Without the shift, rows that do not start aligned are read element by element.
     SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector, s));

@@ -170,7 +170,8 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   };
   EXPECT_EQ(choose(kLayerNorm, "h200", 8192, 16384).cluster, 1);
   const Schedule forward = choose(kLayerNorm, "h200", 4096, 65536);
-  EXPECT_EQ(forward.cluster, 8);
+  EXPECT_EQ(forward.cluster, 4);
+  EXPECT_TRUE(forward.reread);
   EXPECT_EQ(forward.grid, 120);
   EXPECT_GE(forward.stages, 2);
   EXPECT_EQ(forward.facts, (std::vector<SymbolFact>{{"N", 1, 65536}}));  // It needs no masks.
