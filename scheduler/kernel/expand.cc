@@ -854,11 +854,23 @@ class Expander {
     }
     if (!column_stores.empty() || !accumulators.empty()) {
       places_.clear();
-      auto body = [&] { ExpandStep(ids, space, accumulators, column_stores); };
       if (space.steps.is_same(1)) {
-        body();
+        ExpandStep(ids, space, accumulators, column_stores);
       } else {
-        w_.Loop(space.step, space.steps, false, body);
+        w_.Loop(space.step, space.steps, false, [&] {
+          std::vector<Accumulator> of_step = accumulators;
+          for (Accumulator& a : of_step) {
+            if (IsSummedByStep(a)) a = NewAccumulator(a.id);
+          }
+          ExpandStep(ids, space, of_step, column_stores);
+          for (size_t i = 0; i < of_step.size(); ++i) {
+            if (!IsSummedByStep(of_step[i])) continue;
+            OverRowSlots([&] {
+              MergeState(w_, OpKind::Sum, accumulators[i].fragments, RowSlot(),
+                         {Operand::Reg(of_step[i].fragments[0], RowSlot())});
+            });
+          }
+        });
       }
       AtEnds([&] {
         if (spaces_[space_index].mask.is_same(0)) return;
@@ -992,6 +1004,13 @@ class Expander {
         }
       });
     }
+  }
+
+  // Float sums along a row of many steps add up each step's terms first: an error grows with the
+  // terms of a step and the number of steps, not with their product.
+  bool IsSummedByStep(const Accumulator& a) const {
+    const TileReduction& r = tile_.reductions[a.id];
+    return r.op == OpKind::Sum && IsFloat(r.dtype) && r.over == Over::Columns;
   }
 
   // The slot of the point at hand.

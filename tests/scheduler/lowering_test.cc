@@ -2,6 +2,8 @@
 // simulator.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "tests/support/group_runner.h"
 
@@ -166,6 +168,31 @@ TEST(Reduction, LayerNormInEveryArrangement) {
         }
       }
     }
+  }
+}
+
+// Equal terms, whose sums all round the same way: a chain of them would err by a hundred units.
+TEST(Reduction, LongRowsAreSummedByStep) {
+  constexpr char kSums[] = R"(fusion sums {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  s = sum(x, axes=[1])
+  output s
+})";
+  for (const bool outer : {false, true}) {
+    ExpectRight(kSums, {.sizes = {{"M", 2}, {"N", 4099}},
+                        .edit =
+                            [&](Schedule& s) {
+                              s = {.kind = s.kind};
+                              s.outer = outer;
+                              s.registers = 64;
+                            },
+                        .inputs =
+                            [](std::vector<HostTensor>& inputs) {
+                              std::vector<float> ones(inputs[0].data.size() / 4, 0.1f);
+                              std::memcpy(inputs[0].data.data(), ones.data(), ones.size() * 4);
+                            }});
   }
 }
 
