@@ -107,6 +107,12 @@ struct RunOptions {
       symbols;  // Those that the inputs' sizes and strides do not determine.
 };
 
+// Where Executable::RunOnHost puts tensors for the run.
+struct HostPlacement {
+  int64_t offset = 0;  // Elements from an aligned address to each tensor's first one; not negative.
+  uint8_t fill = 0;    // Every byte of the outputs before the run.
+};
+
 class Executable {
  public:
   Executable(Executable&&) noexcept;
@@ -140,8 +146,9 @@ class Executable {
                                                    const RunOptions& options = {}) const;
 
   // Run on tensors in host memory, on any backend; copies them and waits. For tools and tests.
-  absl::StatusOr<std::vector<HostTensor>> RunOnHost(
-      absl::Span<const HostTensor> inputs, absl::Span<const SymbolValue> symbols = {}) const;
+  absl::StatusOr<std::vector<HostTensor>> RunOnHost(absl::Span<const HostTensor> inputs,
+                                                    absl::Span<const SymbolValue> symbols = {},
+                                                    const HostPlacement& placement = {}) const;
 
   // Schedules and compiles for tensors of these sizes, aligned to 16 bytes, ahead of Run, and says
   // what came of it, a report per group in the order in which they run. Errors as of Run.

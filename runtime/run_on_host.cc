@@ -1,7 +1,10 @@
 // Executable::RunOnHost: tensors in host memory, whatever the backend.
+#include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "ir/status.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/executable.h"
@@ -9,69 +12,79 @@
 namespace seam {
 namespace {
 
-// Copies `hosts` to memory of the device.
-absl::Status CopyIn(const cuda::Device& device, DeviceAllocator& allocator, StreamHandle stream,
-                    absl::Span<const HostTensor> hosts, std::vector<Tensor>& tensors) {
-  for (size_t i = 0; i < hosts.size(); ++i) {
-    SEAM_ASSIGN_OR_RETURN(tensors[i].data, allocator.Allocate(hosts[i].data.size(), stream));
-    SEAM_RETURN_IF_ERROR(
-        device.CopyToDevice(tensors[i].data, hosts[i].data.data(), hosts[i].data.size(), stream));
+// Copies of host tensors where the backend wants them.
+class Copies {
+ public:
+  explicit Copies(const Executable& executable)
+      : device_(executable.cuda_device()), allocator_(executable.allocator()) {}
+  ~Copies() {
+    (void)Synchronize();
+    for (void* memory : memory_) allocator_.Free(memory, stream());
+    (void)Synchronize();
   }
-  return absl::OkStatus();
-}
 
-absl::Status RunOnDevice(const Executable& executable, absl::Span<const HostTensor> inputs,
-                         absl::Span<const SymbolValue> symbols, std::vector<Tensor> in,
-                         std::vector<Tensor> out, std::vector<HostTensor>& outputs) {
-  const cuda::Device& device = *executable.cuda_device();
-  DeviceAllocator& allocator = executable.allocator();
-  SEAM_ASSIGN_OR_RETURN(const cuda::Stream stream, cuda::Stream::Create(&device));
-  for (std::vector<Tensor>* tensors : {&in, &out}) {
-    for (Tensor& tensor : *tensors) tensor.data = nullptr;
+  absl::Status CreateStream() {
+    if (device_ == nullptr) return absl::OkStatus();
+    SEAM_ASSIGN_OR_RETURN(stream_, cuda::Stream::Create(device_));
+    return absl::OkStatus();
   }
-  const absl::Cleanup free_all = [&] {
-    (void)stream.Synchronize();
-    for (const std::vector<Tensor>* tensors : {&in, &out}) {
-      for (const Tensor& tensor : *tensors) allocator.Free(tensor.data, stream.handle());
-    }
-    (void)stream.Synchronize();
-  };
-  SEAM_RETURN_IF_ERROR(CopyIn(device, allocator, stream.handle(), inputs, in));
-  SEAM_RETURN_IF_ERROR(CopyIn(device, allocator, stream.handle(), outputs, out));
-  RunOptions options;
-  options.stream = stream.handle();
-  options.symbols = symbols;
-  SEAM_RETURN_IF_ERROR(executable.Run(in, absl::MakeSpan(out), options));
-  for (size_t j = 0; j < outputs.size(); ++j) {
-    SEAM_RETURN_IF_ERROR(device.CopyToHost(outputs[j].data.data(), out[j].data,
-                                           outputs[j].data.size(), stream.handle()));
+  StreamHandle stream() const { return stream_ ? stream_->handle() : nullptr; }
+  absl::Status Synchronize() const { return stream_ ? stream_->Synchronize() : absl::OkStatus(); }
+
+  // Sets `tensor`'s data, `offset` elements behind an aligned address.
+  absl::Status CopyIn(const HostTensor& host, int64_t offset, Tensor& tensor) {
+    const size_t skipped = static_cast<size_t>(offset) * DTypeBytes(host.dtype);
+    SEAM_ASSIGN_OR_RETURN(void* const memory,
+                          allocator_.Allocate(skipped + host.data.size(), stream()));
+    memory_.push_back(memory);
+    tensor.data = static_cast<std::byte*>(memory) + skipped;
+    if (device_ != nullptr)
+      return device_->CopyToDevice(tensor.data, host.data.data(), host.data.size(), stream());
+    std::copy(host.data.begin(), host.data.end(), static_cast<std::byte*>(tensor.data));
+    return absl::OkStatus();
   }
-  return stream.Synchronize();
-}
+  absl::Status CopyOut(const Tensor& tensor, HostTensor& host) const {
+    if (device_ != nullptr)
+      return device_->CopyToHost(host.data.data(), tensor.data, host.data.size(), stream());
+    std::copy_n(static_cast<const std::byte*>(tensor.data), host.data.size(), host.data.begin());
+    return absl::OkStatus();
+  }
+
+ private:
+  const cuda::Device* const device_;  // Null: host memory.
+  DeviceAllocator& allocator_;
+  std::optional<cuda::Stream> stream_;
+  std::vector<void*> memory_;
+};
 
 }  // namespace
 
 absl::StatusOr<std::vector<HostTensor>> Executable::RunOnHost(
-    absl::Span<const HostTensor> inputs, absl::Span<const SymbolValue> symbols) const {
-  std::vector<Tensor> in, out;
+    absl::Span<const HostTensor> inputs, absl::Span<const SymbolValue> symbols,
+    const HostPlacement& placement) const {
+  std::vector<Tensor> in;
   // Views need not be const; nothing writes to inputs.
   for (const HostTensor& input : inputs) in.push_back(ViewOf(const_cast<HostTensor&>(input)));
   RunOptions options;
   options.symbols = symbols;
-  SEAM_ASSIGN_OR_RETURN(const std::vector<Tensor> types, InferOutputs(in, options));
+  SEAM_ASSIGN_OR_RETURN(std::vector<Tensor> out, InferOutputs(in, options));
   std::vector<HostTensor> outputs;
-  for (const Tensor& type : types) {
+  for (const Tensor& type : out) {
     SEAM_ASSIGN_OR_RETURN(HostTensor output,
                           HostTensor::MakeStrided(type.dtype, type.sizes, type.strides));
+    std::fill(output.data.begin(), output.data.end(), std::byte{placement.fill});
     outputs.push_back(std::move(output));
   }
-  for (HostTensor& output : outputs) out.push_back(ViewOf(output));
-  if (cuda_device() != nullptr) {
-    SEAM_RETURN_IF_ERROR(
-        RunOnDevice(*this, inputs, symbols, std::move(in), std::move(out), outputs));
-  } else {
-    SEAM_RETURN_IF_ERROR(Run(in, absl::MakeSpan(out), options));
-  }
+  Copies copies(*this);
+  SEAM_RETURN_IF_ERROR(copies.CreateStream());
+  options.stream = copies.stream();
+  for (size_t i = 0; i < in.size(); ++i)
+    SEAM_RETURN_IF_ERROR(copies.CopyIn(inputs[i], placement.offset, in[i]));
+  for (size_t j = 0; j < out.size(); ++j)
+    SEAM_RETURN_IF_ERROR(copies.CopyIn(outputs[j], placement.offset, out[j]));
+  SEAM_RETURN_IF_ERROR(Run(in, absl::MakeSpan(out), options));
+  for (size_t j = 0; j < out.size(); ++j) SEAM_RETURN_IF_ERROR(copies.CopyOut(out[j], outputs[j]));
+  SEAM_RETURN_IF_ERROR(copies.Synchronize());
   return outputs;
 }
 

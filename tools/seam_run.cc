@@ -1,6 +1,9 @@
-// seam run: runs a graph on random inputs and holds every output against the reference interpreter.
+// seam run: runs a graph on random inputs or on those of files and holds every output against the
+// reference interpreter.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,10 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "ir/reference/envelope.h"
 #include "ir/reference/interpreter.h"
 #include "ir/status.h"
 #include "runtime/executable.h"
+#include "tools/npy.h"
 #include "tools/seam_command.h"
 #include "tools/seam_cut.h"
 
@@ -21,25 +26,83 @@ namespace {
 
 struct Options {
   std::string graph, segmentation, backend = "auto", device;
-  std::vector<std::string> settings;
+  std::string output_directory;
+  std::vector<std::string> settings, inputs;
   Narrowing narrow_edges = Narrowing::kExact;
   uint64_t seed = 1;
-  bool check = false;
+  int64_t offset = 0;
+  int repeat = 0;
+  bool check = false, no_reference = false;
 };
 
 // Small, odd, and no two symbols alike: what confuses two axes or forgets a remainder shows.
 int64_t SmallOddSize(int position) { return 3 + 2 * (position % 15); }
 
-// Random values; integers that may be indices are small and not negative.
-absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Fusion& fusion, const SizeBinding& sizes,
-                                                     uint64_t seed) {
+// Inputs from files, by position among the graph's.
+using GivenInputs = std::map<size_t, HostTensor>;
+
+// Reads the files of `settings`, each "NAME=FILE". On an error prints it and gives the exit code.
+int ReadInputs(const Fusion& fusion, const std::vector<std::string>& settings, GivenInputs* given) {
+  for (const std::string& setting : settings) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(setting, absl::MaxSplits('=', 1));
+    const auto& [name, path] = parts;
+    if (name.empty() || path.empty()) {
+      return Fail(kWrongUsage, absl::StrCat("--input: found '", setting,
+                                            "', expected NAME=FILE, as in --input x=x.npy"));
+    }
+    std::vector<std::string> known;
+    for (ValId v : fusion.inputs()) known.emplace_back(fusion.name(v));
+    const size_t i = std::find(known.begin(), known.end(), name) - known.begin();
+    if (i == known.size()) {
+      return Fail(kWrongUsage,
+                  absl::StrCat("--input: ", std::string(fusion.name()), " has no input '", name,
+                               "'; its inputs are ", absl::StrJoin(known, ", ")));
+    }
+    const absl::StatusOr<std::string> content = ReadInput(path);
+    if (!content.ok()) return Fail(content.status());
+    absl::StatusOr<HostTensor> tensor = ParseNpy(*content, fusion.dtype(fusion.inputs()[i]));
+    if (!tensor.ok())
+      return Fail(kBadGraph,
+                  absl::StrCat("input ", name, ": ", path, ": ", tensor.status().message()));
+    if (!given->emplace(i, *std::move(tensor)).second)
+      return Fail(kWrongUsage, absl::StrCat("--input: ", name, " is given twice"));
+  }
+  return kGood;
+}
+
+// Gives every symbol without a size that is the extent of an axis of a given input that axis' size.
+void FillSizesFrom(const Fusion& fusion, const GivenInputs& given, Sizes* sizes) {
+  for (const auto& [i, tensor] : given) {
+    const ValId v = fusion.inputs()[i];
+    for (size_t axis = 0; axis < tensor.shape.size() && static_cast<int>(axis) < fusion.rank(v);
+         ++axis) {
+      const SymInt extent = fusion.domain(v)[axis].extent;
+      if (!extent.is_constant() && extent.node()->kind == SymKind::Symbol)
+        sizes->emplace(std::string(extent.node()->name), tensor.shape[axis]);
+    }
+  }
+}
+
+// The given ones with the declared strides; the others random: integers that may be indices are
+// small and not negative.
+absl::StatusOr<std::vector<HostTensor>> MakeInputs(const Fusion& fusion, const SizeBinding& sizes,
+                                                   GivenInputs given, uint64_t seed) {
   std::vector<HostTensor> inputs;
   for (ValId v : fusion.inputs()) {
     SEAM_ASSIGN_OR_RETURN(const Tensor type, TensorFor(fusion, v, sizes));
     SEAM_ASSIGN_OR_RETURN(HostTensor input,
                           HostTensor::MakeStrided(type.dtype, type.sizes, type.strides));
     const uint64_t input_seed = seed * 1000003 + inputs.size();
-    if (type.dtype == DType::I64 || type.dtype == DType::I32) {
+    if (const auto found = given.find(inputs.size()); found != given.end()) {
+      if (found->second.shape != input.shape) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("input ", std::string(fusion.name(v)), ": the file has ",
+                         found->second.ShapeString(), ", expected ", input.ShapeString(),
+                         sizes.symbols.empty() ? "" : absl::StrCat(" at ", sizes.ToString())));
+      }
+      SEAM_RETURN_IF_ERROR(CopyElements(ViewOf(found->second), ViewOf(input)));
+    } else if (type.dtype == DType::I64 || type.dtype == DType::I32) {
       FillRandomIntegers(input, input_seed, 0, 4);
     } else {
       FillRandom(input, input_seed);
@@ -47,6 +110,68 @@ absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Fusion& fusion, const
     inputs.push_back(std::move(input));
   }
   return inputs;
+}
+
+absl::Status WriteOutputs(const Fusion& fusion, const std::string& directory,
+                          absl::Span<const HostTensor> outputs) {
+  SEAM_RETURN_IF_ERROR(MakeDirectories(directory));
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    SEAM_ASSIGN_OR_RETURN(const std::string content, FormatNpy(outputs[j]));
+    const std::string name(fusion.name(fusion.outputs()[j]));
+    SEAM_RETURN_IF_ERROR(WriteOutput(absl::StrCat(directory, "/", name, ".npy"), content));
+  }
+  return absl::OkStatus();
+}
+
+// "[0, 5]: 0x3f800001, before 0x3f800000", of the first element that differs in a bit; empty where
+// none does.
+std::string FirstDifference(const HostTensor& before, const HostTensor& now) {
+  if (before.data == now.data) return "";
+  const size_t bytes = static_cast<size_t>(DTypeBytes(now.dtype));
+  const auto bits = [&](const HostTensor& tensor, int64_t offset) {
+    uint64_t value = 0;
+    std::memcpy(&value, tensor.data.data() + offset * bytes, bytes);
+    return value;
+  };
+  std::vector<int64_t> index(now.shape.size());
+  for (int64_t position = 0; position < now.numel(); ++position) {
+    int64_t rest = position, offset = 0;
+    for (size_t axis = index.size(); axis-- > 0; rest /= now.shape[axis]) {
+      index[axis] = rest % now.shape[axis];
+      offset += index[axis] * now.strides[axis];
+    }
+    if (bits(before, offset) == bits(now, offset)) continue;
+    return absl::StrFormat("[%s]: 0x%0*x, before 0x%0*x", absl::StrJoin(index, ", "),
+                           static_cast<int>(2 * bytes), bits(now, offset),
+                           static_cast<int>(2 * bytes), bits(before, offset));
+  }
+  return "";  // They differ between the elements.
+}
+
+// Runs again, into memory with other bytes each time. Returns the differences, a line an output.
+absl::StatusOr<std::string> Repeat(const Executable& executable, const Options& options,
+                                   absl::Span<const SymbolValue> symbols,
+                                   absl::Span<const HostTensor> inputs,
+                                   absl::Span<const HostTensor> first) {
+  std::vector<std::string> differences(first.size());
+  for (int run = 1; run <= options.repeat; ++run) {
+    ShowProgress(absl::StrCat("run ", run, " of ", options.repeat));
+    HostPlacement placement;
+    placement.offset = options.offset;
+    placement.fill = static_cast<uint8_t>(255 - 37 * run);
+    SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs,
+                          executable.RunOnHost(inputs, symbols, placement));
+    executable.ReleaseMemory();  // Of the stream, which is gone.
+    for (size_t j = 0; j < outputs.size(); ++j) {
+      if (!differences[j].empty()) continue;
+      const std::string difference = FirstDifference(first[j], outputs[j]);
+      if (difference.empty()) continue;
+      const Fusion& fusion = executable.fusion();
+      differences[j] = absl::StrCat("  ", std::string(fusion.name(fusion.outputs()[j])),
+                                    " differs in run ", run, " at ", difference, "\n");
+    }
+  }
+  return absl::StrJoin(differences, "");
 }
 
 std::string Number(double value) {
@@ -102,6 +227,9 @@ int Run(const Options& options) {
   if (!fusion.ok()) return Fail(kBadGraph, fusion.status().message());
   Sizes sizes;
   if (const int code = ParseSizes(*fusion, options.settings, &sizes); code != kGood) return code;
+  GivenInputs given;
+  if (const int code = ReadInputs(*fusion, options.inputs, &given); code != kGood) return code;
+  FillSizesFrom(*fusion, given, &sizes);
   FillSizes(*fusion, SmallOddSize, &sizes);
   const std::vector<SymbolValue> symbols = SymbolsOf(sizes);
 
@@ -122,11 +250,19 @@ int Run(const Options& options) {
   const absl::StatusOr<SizeBinding> binding = BindGiven(executable->fusion(), symbols);
   if (!binding.ok()) return Fail(binding.status());
   const absl::StatusOr<std::vector<HostTensor>> inputs =
-      RandomInputs(executable->fusion(), *binding, options.seed);
+      MakeInputs(executable->fusion(), *binding, std::move(given), options.seed);
   if (!inputs.ok()) return Fail(inputs.status());
   ShowProgress(absl::StrCat("running on the backend ", BackendName(executable->backend())));
-  const absl::StatusOr<std::vector<HostTensor>> outputs = executable->RunOnHost(*inputs, symbols);
+  HostPlacement placement;
+  placement.offset = options.offset;
+  const absl::StatusOr<std::vector<HostTensor>> outputs =
+      executable->RunOnHost(*inputs, symbols, placement);
   if (!outputs.ok()) return Fail(outputs.status());
+  if (!options.output_directory.empty()) {
+    const absl::Status written =
+        WriteOutputs(executable->fusion(), options.output_directory, *outputs);
+    if (!written.ok()) return Fail(written);
+  }
 
   const absl::StatusOr<std::vector<GroupReport>> groups = executable->CompileFor(symbols);
   if (!groups.ok()) return Fail(groups.status());
@@ -139,6 +275,18 @@ int Run(const Options& options) {
                    groups->size(), groups->size() == 1 ? " group, " : " groups, ", kernels,
                    kernels == 1 ? " kernel\n" : " kernels\n");
   if (absl::Status status = WriteOutput("", header); !status.ok()) return Fail(status);
+  if (options.repeat > 0) {
+    const absl::StatusOr<std::string> differences =
+        Repeat(*executable, options, symbols, *inputs, *outputs);
+    if (!differences.ok()) return Fail(differences.status());
+    if (!differences->empty()) {
+      if (absl::Status status = WriteOutput("", *differences); !status.ok()) return Fail(status);
+      return Fail(kCheckFailed, "runs on the same inputs differ");
+    }
+    const std::string same = absl::StrCat("  ", options.repeat, " more runs: the same bits\n");
+    if (absl::Status status = WriteOutput("", same); !status.ok()) return Fail(status);
+  }
+  if (options.no_reference) return kGood;
   ShowProgress("comparing with the reference");
   const absl::StatusOr<bool> good =
       Compare(executable->rounded_fusion(), options, symbols, *inputs, *outputs);
@@ -150,8 +298,8 @@ int Run(const Options& options) {
 
 void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
   const auto options = std::make_shared<Options>();
-  CLI::App* run =
-      app.add_subcommand("run", "Run a graph on random inputs and compare with the reference");
+  CLI::App* run = app.add_subcommand(
+      "run", "Run a graph on random or given inputs and compare with the reference");
   AddGraphArgument(*run, &options->graph);
   run->add_option("--backend", options->backend,
                   "reference (interpreter), simulator (the kernels on the CPU), cuda; auto takes a "
@@ -167,13 +315,37 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
   run->add_option("--seed", options->seed, "Of the random inputs")
       ->capture_default_str()
       ->type_name("N");
-  run->add_flag("--check", options->check,
-                "Exit with 1 unless every element is one that a correct backend may give");
+  run->add_option("--input", options->inputs,
+                  "Read this input from a file of NumPy's; symbols that are its extents get its "
+                  "sizes. Once per input")
+      ->allow_extra_args(false)
+      ->type_name("NAME=FILE.npy");
+  run->add_option("--output-dir", options->output_directory,
+                  "Write every output to this folder as NAME.npy; bf16 and f8 are '<V2' and '|V1'")
+      ->type_name("DIR");
+  run->add_option("--offset", options->offset,
+                  "Let every tensor start this many elements behind an aligned address")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->type_name("N");
+  run->add_option("--repeat", options->repeat,
+                  "Run this many times more, each into memory with other bytes; exit with 1 unless "
+                  "every bit is the same")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str()
+      ->type_name("N");
+  CLI::Option* check =
+      run->add_flag("--check", options->check,
+                    "Exit with 1 unless every element is one that a correct backend may give");
+  run->add_flag("--no-reference", options->no_reference,
+                "Compute no reference, which takes long for large sizes")
+      ->excludes(check);
   AddNarrowOption(*run, &options->narrow_edges)
       ->excludes(AddLoadOption(*run, "--segmentation", &options->segmentation));
   run->footer(
-      "Inputs are normally distributed floats; integers of 32 and 64 bits, which may be indices, "
-      "are 0 to 4.\n"
+      "Inputs without a file are normally distributed floats; integers of 32 and 64 bits, which "
+      "may be\n"
+      "indices, are 0 to 4.\n"
       "Shown per output: the largest error against the reference, which computes in double, in "
       "units of the\n"
       "last place of the output's type, relative and absolute. --check compares with the range of "
@@ -184,6 +356,7 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
       "Examples:\n"
       "  seam run layer_norm --check\n"
       "  seam run layer_norm --set M=64,N=4099 --backend simulator --check\n"
+      "  seam run softmax --input scores=s.npy --output-dir out --repeat 100\n"
       "  seam segment rope --format json -o cut.json; seam run rope --segmentation cut.json "
       "--check\n"
       "  seam run examples/softmax.seam --backend cuda --set B=128,Q=1024,K=1024 --seed 7");

@@ -427,5 +427,28 @@ TEST(Executable, ManyThreadsManySizes) {
   EXPECT_EQ(executable.statistics().prepared, 4);
 }
 
+TEST(RunOnHost, PutsTensorsWhereTold) {
+  for (BackendKind backend : {BackendKind::kReference, BackendKind::kSimulator}) {
+    ASSERT_OK_AND_ASSIGN(executable, CompileText("input x: u8[2, 8]\ny = x + 1\n"
+                                                 "output y strides [12, 1]",
+                                                 backend));
+    ASSERT_OK_AND_ASSIGN(inputs, RandomInputs(executable, {}));
+    HostPlacement placement;
+    placement.fill = 0xa5;
+    ASSERT_OK_AND_ASSIGN(aligned, executable.RunOnHost(inputs, {}, placement));
+    const int64_t variants = executable.statistics().variants;
+    placement.offset = 1;
+    ASSERT_OK_AND_ASSIGN(offset, executable.RunOnHost(inputs, {}, placement));
+    EXPECT_EQ(aligned[0].data, offset[0].data);
+    // Between the rows is what was there before.
+    EXPECT_EQ(offset[0].data[8], std::byte{0xa5});
+    EXPECT_NE(aligned[0].data[0], inputs[0].data[0]);
+    // An unaligned tensor gets another schedule.
+    if (backend == BackendKind::kSimulator) {
+      EXPECT_GT(executable.statistics().variants, variants);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace seam

@@ -53,7 +53,7 @@ class CheckLayeringTest(unittest.TestCase):
                        "runtime/codegen runtime/simulator runtime/cuda",
         }
         libraries = " ".join(order)
-        order.update({"tests/ir": libraries + " tests/support", "benchmarks": libraries,
+        order.update({"tests/ir": libraries + " tests/support tools", "benchmarks": libraries,
                       "tools": libraries})
         for folder, allowed in order.items():
             for header in HEADERS:

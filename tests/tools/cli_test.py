@@ -6,6 +6,7 @@ ctest runs it with SEAM_BINARY set to the tool; without that, every test is skip
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -40,6 +41,11 @@ SHARE = '''fusion share {
   output entropy
 }
 '''
+
+
+def npy(description, shape, elements):
+    header = f"{{'descr': '{description}', 'fortran_order': False, 'shape': {tuple(shape)}, }}\n".encode()
+    return b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header + elements
 
 
 def seam(*arguments, stdin=None, env=None, stdout=subprocess.PIPE):
@@ -308,6 +314,44 @@ class Running(CliTest):
     def test_seeds(self):
         run = ['run', 'layer_norm', '--backend', 'simulator', '--set', 'M=7,N=33', '--seed']
         self.assertEqual(self.good(*run, 1), self.good(*run, 1))
+
+    def test_inputs_and_outputs_in_files(self):
+        graph = self.write('fusion f {\n symbol M in [1, 64]\n symbol N in [1, 64]\n input x: f32[M, N] order [1, 0]\n'
+                           ' input z: bf16[N]\n y = x * cast(z, dtype=f32)\n output y order [1, 0]\n'
+                           ' r = z + 1\n output r\n}')
+        x, z, out = self.path / 'x.npy', self.path / 'z.npy', self.path / 'new' / 'out'
+        x.write_bytes(npy('<f4', [2, 3], struct.pack('<6f', 1, 2, 3, 4, 5, 6)))
+        z.write_bytes(npy('<V2', [3], struct.pack('<3H', 0x3f80, 0x4000, 0xc000)))  # 1, 2, -2
+        for backend in ['reference', 'simulator']:
+            for more in [['--offset', 1], ['--repeat', 3]]:
+                text = self.good('run', graph, '--input', f'x={x}', '--input', f'z={z}', '--output-dir', out,
+                                 '--backend', backend, '--check', *more)
+                self.assertIn('with M = 2, N = 3', text)
+                elements = (out / 'y.npy').read_bytes()[-24:]
+                self.assertEqual(struct.unpack('<6f', elements), (1, 4, -6, 4, 10, -12))
+                self.assertEqual(struct.unpack('<3H', (out / 'r.npy').read_bytes()[-6:]), (0x4000, 0x4040, 0xbf80))
+                self.assertIn(b"'<V2'", (out / 'r.npy').read_bytes())
+        run = ['run', graph, '--backend', 'simulator']
+        self.bad(WRONG_USAGE, *run, '--input', 'x', says='expected NAME=FILE')
+        self.bad(WRONG_USAGE, *run, '--input', f'q={x}', says="no input 'q'; its inputs are x, z")
+        self.bad(WRONG_USAGE, *run, '--input', f'x={x}', '--input', f'x={x}', says='given twice')
+        self.bad(BAD_GRAPH, *run, '--input', f'x={self.path}/none.npy', says='No such file')
+        self.bad(BAD_GRAPH, *run, '--input', f'z={x}', says="are '<f4', expected bf16")
+        self.bad(BAD_GRAPH, *run, '--input', f'x={x}', '--set', 'M=3', says='has f32[2, 3], expected f32[3, 3]')
+        x.write_bytes(npy('<f4', [6], bytes(24)))
+        self.bad(BAD_GRAPH, *run, '--input', f'x={x}', says='has f32[6], expected')
+        x.write_bytes(x.read_bytes()[:-1])
+        self.bad(BAD_GRAPH, *run, '--input', f'x={x}', says='has 23 bytes of elements')
+        x.write_bytes(npy('<f4', [65, 1], bytes(260)))
+        self.bad(BAD_GRAPH, *run, '--input', f'x={x}', says='M is 65')
+        self.bad(ENVIRONMENT, *run, '--output-dir', graph, says='cannot make the folder')
+
+    def test_repeat(self):
+        self.assertIn('5 more runs: the same bits',
+                      self.good('run', 'softmax', '--backend', 'simulator', '--repeat', 5, '--no-reference'))
+        self.bad(WRONG_USAGE, 'run', 'softmax', '--no-reference', '--check', says='excludes')
+        self.bad(WRONG_USAGE, 'run', 'softmax', '--repeat', -1)
+        self.bad(WRONG_USAGE, 'run', 'softmax', '--offset', -1)
 
     def test_sizes_zero_and_one(self):
         graph = self.write(SUM.replace('[2, 64]', '[0, 64]'))

@@ -1,0 +1,217 @@
+#include "tools/npy.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "ir/status.h"
+#include "runtime/tensor.h"
+
+namespace seam::tool {
+namespace {
+
+constexpr absl::string_view kMagic = "\x93NUMPY";
+constexpr size_t kAlignment = 64;  // Of the elements in a file.
+constexpr int kMaxRank = 64;       // As in NumPy.
+
+// NumPy's names of an element type; the first one is written.
+std::vector<absl::string_view> Descriptions(DType dtype) {
+  switch (dtype) {
+    case DType::F64:
+      return {"<f8"};
+    case DType::F32:
+      return {"<f4"};
+    case DType::F16:
+      return {"<f2"};
+    case DType::BF16:
+      return {"<V2", "|V2", "<u2"};
+    case DType::F8E4M3:
+    case DType::F8E5M2:
+      return {"|V1", "<V1", "|u1"};
+    case DType::I64:
+      return {"<i8"};
+    case DType::I32:
+      return {"<i4"};
+    case DType::I16:
+      return {"<i2"};
+    case DType::I8:
+      return {"|i1"};
+    case DType::U8:
+      return {"|u1"};
+    case DType::Bool:
+      return {"|b1"};
+  }
+  return {};
+}
+
+struct Header {
+  std::string description;
+  bool column_major = false;
+  std::vector<int64_t> shape;
+};
+
+// Reads the literal of a Python dict with the keys of a header, each once, in any order.
+class HeaderParser {
+ public:
+  explicit HeaderParser(absl::string_view text) : rest_(text) {}
+
+  std::optional<Header> Parse() {
+    Header header;
+    std::vector<std::string> keys;
+    if (!Take("{")) return std::nullopt;
+    while (!Take("}")) {
+      const std::optional<std::string> key = String();
+      if (!key || !Take(":") || std::find(keys.begin(), keys.end(), *key) != keys.end() ||
+          !Value(*key, header)) {
+        return std::nullopt;
+      }
+      keys.push_back(*key);
+      if (Take(",")) continue;
+      if (!Take("}")) return std::nullopt;
+      break;
+    }
+    SkipSpaces();
+    if (keys.size() != 3 || !rest_.empty()) return std::nullopt;
+    return header;
+  }
+
+ private:
+  void SkipSpaces() {
+    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0])))
+      rest_.remove_prefix(1);
+  }
+  bool Take(absl::string_view token) {
+    SkipSpaces();
+    if (!absl::StartsWith(rest_, token)) return false;
+    rest_.remove_prefix(token.size());
+    return true;
+  }
+  std::optional<std::string> String() {
+    SkipSpaces();
+    if (rest_.empty() || (rest_[0] != '\'' && rest_[0] != '"')) return std::nullopt;
+    const size_t end = rest_.find(rest_[0], 1);
+    if (end == absl::string_view::npos) return std::nullopt;
+    std::string string(rest_.substr(1, end - 1));
+    rest_.remove_prefix(end + 1);
+    return string;
+  }
+  bool Value(absl::string_view key, Header& header) {
+    if (key == "descr") {
+      const std::optional<std::string> description = String();
+      header.description = description.value_or("");
+      return description.has_value();
+    }
+    if (key == "fortran_order") {
+      header.column_major = Take("True");
+      return header.column_major || Take("False");
+    }
+    return key == "shape" && Shape(header.shape);
+  }
+  bool Shape(std::vector<int64_t>& shape) {
+    if (!Take("(")) return false;
+    while (!Take(")")) {
+      SkipSpaces();
+      const size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
+      int64_t extent = 0;
+      if (!absl::SimpleAtoi(rest_.substr(0, digits), &extent)) return false;
+      rest_.remove_prefix(digits);
+      shape.push_back(extent);
+      if (shape.size() > kMaxRank) return false;
+      if (!Take(",")) return Take(")");
+    }
+    return true;
+  }
+
+  absl::string_view rest_;
+};
+
+// The number whose bytes, lowest first, these are.
+size_t LittleEndian(absl::string_view bytes) {
+  size_t value = 0;
+  for (size_t i = bytes.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+}  // namespace
+
+absl::StatusOr<HostTensor> ParseNpy(absl::string_view content, DType dtype) {
+  const auto bad = [](auto&&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat(parts...));
+  };
+  if (!absl::StartsWith(content, kMagic) || content.size() < kMagic.size() + 2)
+    return bad("it is no .npy file");
+  const int version = static_cast<unsigned char>(content[kMagic.size()]);
+  if (version < 1 || version > 3) return bad("its version is ", version, ", expected 1, 2 or 3");
+  content.remove_prefix(kMagic.size() + 2);
+  const size_t length_bytes = version == 1 ? 2 : 4;
+  const size_t length = LittleEndian(content.substr(0, length_bytes));
+  if (content.size() < length_bytes || content.size() - length_bytes < length)
+    return bad("it ends in its header");
+  const std::optional<Header> header = HeaderParser(content.substr(length_bytes, length)).Parse();
+  if (!header) return bad("its header is no description of an array");
+  content.remove_prefix(length_bytes + length);
+
+  const std::vector<absl::string_view> descriptions = Descriptions(dtype);
+  if (std::find(descriptions.begin(), descriptions.end(), header->description) ==
+      descriptions.end()) {
+    return bad("its elements are '", header->description, "', expected ", DTypeName(dtype), ", '",
+               absl::StrJoin(descriptions, "' or '"), "'");
+  }
+  const std::string type =
+      absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(header->shape, ", "), "]");
+  int64_t bytes = DTypeBytes(dtype);
+  bool overflow = false, empty = false;
+  for (int64_t extent : header->shape) {
+    empty |= extent == 0;
+    overflow |= __builtin_mul_overflow(bytes, extent, &bytes);
+  }
+  // Before any memory is taken.
+  if (!empty && (overflow || static_cast<uint64_t>(bytes) != content.size())) {
+    return bad("it has ", content.size(), " bytes of elements, expected those of ", type);
+  }
+  if (empty && !content.empty())
+    return bad("it has ", content.size(), " bytes of elements, expected none for ", type);
+  if (empty) return HostTensor::Make(dtype, header->shape);
+  if (dtype == DType::Bool &&
+      std::any_of(content.begin(), content.end(), [](char c) { return c != 0 && c != 1; })) {
+    return bad("an element of ", type, " is neither 0 nor 1");
+  }
+
+  std::vector<int64_t> strides = RowMajorStrides(header->shape);
+  if (header->column_major) {
+    strides = RowMajorStrides(std::vector<int64_t>(header->shape.rbegin(), header->shape.rend()));
+    std::reverse(strides.begin(), strides.end());
+  }
+  SEAM_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::MakeStrided(dtype, header->shape, strides));
+  std::memcpy(tensor.data.data(), content.data(), content.size());
+  return tensor;
+}
+
+absl::StatusOr<std::string> FormatNpy(const HostTensor& tensor) {
+  std::string header = absl::StrCat("{'descr': '", Descriptions(tensor.dtype)[0],
+                                    "', 'fortran_order': False, 'shape': (");
+  for (int64_t extent : tensor.shape) absl::StrAppend(&header, extent, ", ");
+  absl::StrAppend(&header, "), }");
+  // Magic, version and length take ten bytes, the line end one.
+  header.append(kAlignment - 1 - (header.size() + 10) % kAlignment, ' ');
+  header += '\n';
+  std::string content = absl::StrCat(kMagic, absl::string_view("\x01\x00", 2));
+  content += static_cast<char>(header.size() % 256);
+  content += static_cast<char>(header.size() / 256);
+  content += header;
+
+  SEAM_ASSIGN_OR_RETURN(HostTensor row_major, HostTensor::Make(tensor.dtype, tensor.shape));
+  // A view need not be const; nothing writes to the tensor.
+  SEAM_RETURN_IF_ERROR(CopyElements(ViewOf(const_cast<HostTensor&>(tensor)), ViewOf(row_major)));
+  content.append(reinterpret_cast<const char*>(row_major.data.data()), row_major.data.size());
+  return content;
+}
+
+}  // namespace seam::tool
