@@ -11,9 +11,9 @@ spills      which kernels spill registers; needs NVRTC and no GPU
 sanitizers  small cases under compute-sanitizer's memcheck, racecheck, synccheck and initcheck
 
 docs/testing.md says what counts as right. Exits with 1 if anything does not. Needs Python 3.9; accuracy needs PyTorch,
-which also says how far its own kernels are off on the same device. `--backend simulator` (or reference) is for a machine
-without a GPU, with fewer and smaller cases. `--only REGEX` picks cases by name, `--keep FOLDER` leaves their graphs and
-inputs there and prints the commands.
+which also says how far its own kernels are off on the same device. `--backend simulator` (or reference) is for a
+machine without a GPU, with fewer and smaller cases. `--only REGEX` picks cases by name, `--keep FOLDER` leaves their
+graphs and inputs there and prints the commands.
 """
 import argparse
 import collections
@@ -222,10 +222,14 @@ class Work:
 
     def seam(self, *arguments, before=()):
         command = [*before, self.options.seam, *map(str, arguments)]
-        result = subprocess.run(command, capture_output=True, text=True, errors='replace')
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, errors='replace', timeout=600)
+        except subprocess.TimeoutExpired:
+            raise RuntimeError('no end after 600 s') from None
         if result.returncode != 0:
             lines = (result.stderr.strip() or result.stdout.strip()).splitlines() or ['']
-            raise RuntimeError(f'exit code {result.returncode}: {lines[-1][:500]}\n{result.stdout[-2000:]}'.strip())
+            details = [line for line in result.stdout.splitlines() if line.startswith(('=========', '  '))]
+            raise RuntimeError('\n'.join([f'exit code {result.returncode}: {lines[-1][:500]}', *details[:12]]))
         return result.stdout
 
 
@@ -709,7 +713,7 @@ def main():
         print(f'{part}: {"ok" if right else "FAILED"}, {time.time() - start:.0f} s\n', flush=True)
     report['failures'] = work.failures
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(report, indent=1) + '\n')
+        pathlib.Path(options.json).write_text(json.dumps(report) + '\n')
     return 0 if good else 1
 
 
