@@ -235,7 +235,8 @@ class Work:
 
 # --- Accuracy ---
 #
-# The error of an element is counted in units of the last place of its largest term, the largest magnitude among the
+# The error of an element is counted in units of 2^-23 of its largest term: of f32's last place where the term is a power
+# of two, of up to two last places else, as relative errors go on. The largest term is the largest magnitude among the
 # addends of the sum that the result comes from, its partial sums, and the result:
 #
 #   y = (x-mean)*rstd*w + b     xhat*w, b; xhat is itself a sum, of x*rstd and -mean*rstd, whose rounding is one of
@@ -432,7 +433,7 @@ class Numerics:
         odd = torch.where((near.double() != exact) & torch.isfinite(near), toward_zero | 1, bits)
         return odd.view(torch.float32).to(self.types[dtype]).double()
 
-    def unit(self, term, dtype):
+    def last_place(self, term, dtype):
         torch = self.torch
         exponent = torch.frexp(term)[1].double() - FLOATS[dtype]
         exponent[term == 0] = LOWEST[dtype]
@@ -459,17 +460,17 @@ class Numerics:
                 both = finite & torch.isfinite(got)
                 if bool(both.any()):
                     term = torch.maximum(terms[name], exact[name].abs())
-                    unit = self.unit(term, 'f32')
+                    unit = (term * 2.0 ** -23).clamp(min=2.0 ** LOWEST['f32'])
                     peer = self.rounded(own[name].double(), dtype)
                     if dtype != 'f32':
-                        # Where f32's units reach a 256th of a unit of the result, its rounding is open; and numbers
+                        # Where f32's units reach a 256th of the result's last place, its rounding is open; and numbers
                         # around 10,000 are so few that results close to a tie are the rule.
-                        clear = both & (4 * unit <= self.unit(exact[name].abs(), dtype) / 256)
+                        clear = both & (4 * unit <= self.last_place(exact[name].abs(), dtype) / 256)
                         clear &= case.data != 'shifted'
                         row['clear'] = int(clear.sum())
                         row['unequal'] = int(((got != want) & clear).sum())
                         row['torch_unequal'] = int(((peer != want) & clear).sum())
-                        half = torch.where(clear, self.unit(term, dtype), self.unit(exact[name].abs(), dtype) / 2)
+                        half = torch.where(clear, self.last_place(term, dtype), self.last_place(exact[name].abs(), dtype) / 2)
                         unit = half + torch.where(clear, 0, 4) * unit
                     zero = torch.zeros_like(want)
                     for who, result in (('', got), ('torch_', peer)):
