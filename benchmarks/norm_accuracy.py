@@ -197,7 +197,7 @@ class Work:
         self.lock = threading.Lock()
 
     def run(self, batches, do):
-        """`do(cases, folder)` raises RuntimeError where the command fails."""
+        """`do(cases, folder)` raises RuntimeError where the command or PyTorch fails."""
         with concurrent.futures.ThreadPoolExecutor(self.options.jobs) as pool:
             for future in [pool.submit(self.attempt, batch, do) for batch in batches]:
                 future.result()
@@ -235,9 +235,9 @@ class Work:
 
 # --- Accuracy ---
 #
-# The error of an element is counted in units of 2^-23 of its largest term: of f32's last place where the term is a power
-# of two, of up to two last places else, as relative errors go on. The largest term is the largest magnitude among the
-# addends of the sum that the result comes from, its partial sums, and the result:
+# The error of an element is counted in units of 2^-23 of its largest term: of f32's last place where the term is a
+# power of two, of up to two last places else, as relative errors go on. The largest term is the largest magnitude among
+# the addends of the sum that the result comes from, its partial sums, and the result:
 #
 #   y = (x-mean)*rstd*w + b     xhat*w, b; xhat is itself a sum, of x*rstd and -mean*rstd, whose rounding is one of
 #                               theirs: x*rstd*w, mean*rstd*w
@@ -470,8 +470,8 @@ class Numerics:
                         row['clear'] = int(clear.sum())
                         row['unequal'] = int(((got != want) & clear).sum())
                         row['torch_unequal'] = int(((peer != want) & clear).sum())
-                        half = torch.where(clear, self.last_place(term, dtype), self.last_place(exact[name].abs(), dtype) / 2)
-                        unit = half + torch.where(clear, 0, 4) * unit
+                        unit = torch.where(clear, self.last_place(term, dtype),
+                                           self.last_place(exact[name].abs(), dtype) / 2 + 4 * unit)
                     zero = torch.zeros_like(want)
                     for who, result in (('', got), ('torch_', peer)):
                         units = torch.where(both, (result - exact[name]).abs() / unit, zero).nan_to_num(0.0)
@@ -543,13 +543,16 @@ def accuracy_part(work, cases):
         if options.keep:
             print(' '.join(map(str, [options.seam, *arguments])), flush=True)
         work.seam(*arguments)
+        found = []
         for k, case in enumerate(batch):
             outputs = {name: numerics.load(folder / 'out' / f'{name}_{k}.npy') for name in statements(case, k)[2]}
-            for row in numerics.compare(case, inputs[k], outputs):
-                with work.lock:
-                    rows.append(row)
-                if row['failure']:
-                    work.fail(case, f'{row["output"]}: {row["failure"]}')
+            found += [(case, row) for row in numerics.compare(case, inputs[k], outputs)]
+        # Only now: PyTorch's errors, of memory above all, cut the batch in two as the command's do.
+        for case, row in found:
+            with work.lock:
+                rows.append(row)
+            if row['failure']:
+                work.fail(case, f'{row["output"]}: {row["failure"]}')
 
     before = len(work.failures)
     elements = 1 << 24 if options.backend == 'cuda' else 1 << 15
