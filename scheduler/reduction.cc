@@ -58,8 +58,9 @@ constexpr int kBusyInstructions = 96;
 // Registers of a thread that unpacks narrow data, beside these, and for masks where it has few.
 constexpr int kUnpackedWords = 34, kMaskWords = 6;
 
-// Registers of a thread for an element of a row's ends, and for where these and the body are; and
-// beside data and weights whose vectors lie unaligned: what that takes hides behind more CTAs.
+// Registers of a thread for an element of a row's ends, and for where these and the body are, of an
+// input; and beside data and weights whose vectors lie unaligned: what that takes hides behind more
+// CTAs.
 constexpr int kEndWords = 8, kUnalignedWords = 32;
 
 // Words of weights at a point from which they are loaded late, and of a thread that still are not.
@@ -199,23 +200,23 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
   const double held = rows.Words(s.registers, s);
-  const int least = s.threads() <= 640 && points <= 32 ? 2 : 1;
   const bool masks = s.columns_per_step() > sized.columns;
   const int hiding = busy                      ? 768
                      : two                     ? 1536
                      : s.shift && many_weights ? 1280
                      : masks && many_weights   ? 896
                                                : 1024;
-  s.min_ctas_per_sm = std::max(least, (hiding + s.threads() / 2) / s.threads());
+  s.min_ctas_per_sm =
+      std::max(s.threads() <= 768 ? 2 : 1, (hiding + s.threads() / 2) / s.threads());
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
     const double beside = !s.shift       ? kUnpackedWords
                           : many_weights ? kUnalignedWords
-                                         : kUnpackedWords + kEndWords;
+                                         : kUnpackedWords + kEndWords * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
                          (two && masks ? kMaskWords : 0);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
-    s.min_ctas_per_sm = std::clamp(fit, std::min(least, s.min_ctas_per_sm), s.min_ctas_per_sm);
+    s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
   }
   // No more threads than have the registers for what they hold.
   if (held > kFreeWords) {
@@ -397,7 +398,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     c.row_warps = c.min_ctas_per_sm = 1;
     c.persistent = true;
     c.reread = piece.reread;
-    c.chan_welford = piece.one_pass;
+    c.chan_welford = piece.one_pass && c.columns_at_once() == sized.columns;
     const int held = c.registers * c.vector;
     if (held * (states + (c.reread ? 0 : sized.input_words)) > kRegisters - kOtherRegisters)
       continue;
@@ -408,7 +409,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     if (c.stages < 2) continue;
     c.grid = static_cast<int>(
         std::min<int64_t>(sized.rows * c.cluster, CtasInClusters(device, c.cluster)));
-    if (c.columns_at_once() == sized.columns) PinColumns(sized, c);
+    PinColumns(sized, c);
     s = c;
     return true;
   }
