@@ -22,13 +22,15 @@ void Append(std::vector<AxisId>& list, absl::Span<const AxisId> axes) {
   }
 }
 
-// The axes of a tensor with these strides, slow to fast in memory.
+// The axes of a tensor with these strides, slow to fast in memory. Of a stride that may equal
+// another the one that is never less is slower: W*C than C, although W may be 1.
 template <typename AtomsOf>
 std::vector<AxisId> MemoryOrder(const SymVector& strides, AtomsOf atoms_of) {
   std::vector<int> dims(strides.size());
   for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
-  std::stable_sort(dims.begin(), dims.end(),
-                   [&](int a, int b) { return ProvablyLt(strides[b], strides[a]); });
+  std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) {
+    return ProvablyLe(strides[b], strides[a]) && !ProvablyLe(strides[a], strides[b]);
+  });
   std::vector<AxisId> order;
   for (int d : dims) Append(order, atoms_of(d));
   return order;

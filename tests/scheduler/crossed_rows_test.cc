@@ -351,6 +351,24 @@ TEST(CrossedRows, RowsAreWhatIsHeld) {
   EXPECT_EQ(FinishedShape(*shape, shape->axes.axes(outputs[2])).rows.size(), 1);
 }
 
+// C is the fastest axis although W may be 1, so that its stride may be as small.
+TEST(GroupShape, AxesAreInTheOrderOfMemory) {
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion channels_last {
+  symbol N in [1, 64]
+  symbol C in [1, 64]
+  symbol H in [1, 64]
+  symbol W in [1, 64]
+  input x: f32[N, C, H, W] order [0, 2, 3, 1]
+  s = sum(x, axes=[0, 2, 3])
+  output s
+})");
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_TRUE(shape->outer);
+  EXPECT_EQ(shape->order.back(), shape->rows.at(0));
+}
+
 TEST(CrossedRows, OthersAreRefused) {
   // The sum over rows is needed by every row.
   const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion barrier {
