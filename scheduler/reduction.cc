@@ -247,16 +247,50 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
   s.min_ctas_per_sm = std::max(1, 768 / s.threads());
 }
 
-void ChooseOuter(const SizedGroup& sized, Schedule& s) {
-  const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, s.vector), 32);
-  s.lanes_per_row = 32 / row_lanes;
-  s.warps_per_row =
-      static_cast<int>(std::clamp<int64_t>(CeilDivide(sized.columns, s.lanes_per_row), 1, 8));
-  const int64_t per_register = int64_t{s.lanes_per_row} * s.warps_per_row;
-  const int most = std::max(1, 32 / s.vector);
-  const int64_t needed = std::max<int64_t>(1, CeilDivide(sized.columns, per_register));
-  s.persistent = needed <= most;
-  s.registers = s.persistent ? static_cast<int>(needed) : std::min(4, most);
+// Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference.
+// Fewer rows have more threads a row, which then hold it all; less than a sector pays for nothing.
+struct OuterTile {
+  int bytes, ctas;
+};
+constexpr OuterTile kOuterTiles[] = {{128, 2}, {64, 2}, {32, 2}, {128, 1}, {64, 1}, {32, 1}};
+
+// Rows that are neighbours in memory: lanes along few of them, a cache line or less, then along
+// columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
+// these, so few rows also make for little of that.
+void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  // Registers of a thread: of an SM that has 512 of them, for addresses and what is under way, and
+  // for what there is of each of its rows, states and statistics and weights.
+  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28, kRowWords = 5;
+  constexpr int kFewPoints = 32;
+  const double most = kRegisters - kAddressWords - kRowWords * s.vector;
+  const auto take = [&](const OuterTile& tile) {
+    const int lanes = std::clamp(tile.bytes / (s.vector * sized.widest_bytes), 1, 32);
+    const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, s.vector), lanes);
+    s.lanes_per_row = 32 / row_lanes;
+    const int64_t per_warp = CeilDivide(sized.columns, s.lanes_per_row);
+    const int64_t warps = CeilDivide(per_warp, std::max(1, kFewPoints / s.vector));
+    s.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, kThreads / 32 / tile.ctas));
+    return CeilDivide(per_warp, s.warps_per_row);
+  };
+  for (const OuterTile& tile : kOuterTiles) {
+    const int64_t registers = take(tile);
+    const bool few = registers * s.vector <= kFewPoints;
+    if (!few && (registers > most || rows.Words(static_cast<int>(registers), s) > most ||
+                 CeilDivide(sized.rows, s.rows_per_cta()) * 2 < sized.context.device.sms)) {
+      continue;
+    }
+    s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
+    s.persistent = true;
+    if (!few) s.min_ctas_per_sm = tile.ctas;
+    return;
+  }
+  // Rows that CTAs cannot share are as few as leaves work for all SMs.
+  for (const OuterTile& tile : kOuterTiles) {
+    take(tile);
+    const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
+    if (!sized.shape.crossed() || ctas >= sized.context.device.sms || tile.bytes == 32) break;
+  }
+  s.registers = std::clamp(kFewPoints / s.vector, 1, 4);
 }
 
 // CTAs that the device is sure to hold at once.
@@ -624,7 +658,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   }
   const bool interleaved = !s.outer && IsInterleaved(sized, s);
   if (s.outer) {
-    ChooseOuter(sized, s);
+    ChooseOuter(sized, rows, s);
   } else if (interleaved) {
     ChooseInterleaved(sized, rows, s);
   } else if (sized.shape.crossed() || !ChooseCluster(sized, rows, 0, s)) {

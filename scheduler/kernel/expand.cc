@@ -138,7 +138,11 @@ class Expander {
 
     out_.grid_x = options_.grid > 0 ? SymInt(options_.grid)
                                     : CeilDiv(rows_, at_.rows_per_cta) * options_.split;
-    row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(at_.row, rows_);
+    // A vector lies wholly inside or outside when both ends are multiples of it.
+    const SymInt first = Substitute(at_.row, v_, 0);
+    const bool whole =
+        outer_ && ProvablyDivisible(rows_, vector_) && ProvablyDivisible(first, vector_);
+    row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
     std::vector<bool> resident;
     for (size_t s = 0; s < tile_.spaces.size(); ++s) {
       PrepareSpace(static_cast<int>(s));
@@ -763,6 +767,8 @@ class Expander {
     std::vector<int> fragments;  // One a component, RowSlots() slots each.
     int chunk = -1;              // Welford: the elements of a step, and how many there are.
     int chunk_sum = -1, chunk_count = -1;
+    bool even = false;  // A vector's elements are all in the chunk or none, so one count does.
+    SymInt CountSlot(SymInt row_slot) const { return even ? SymInt(0) : row_slot; }
   };
 
   // Loads of later passes over this pass's space that are the same for all rows.
@@ -1090,12 +1096,13 @@ class Expander {
     }
     for (Accumulator& a : accumulators) {
       if (a.chunk < 0) continue;
+      a.even = !DependsOn(mask, v_) && tile_.reductions[a.id].predicate.is_same(1);
+      const Operand zero = BlockWriter::Number(w_.dtype(a.chunk_sum), 0);
       OverRowSlots([&] {
-        w_.Set(a.chunk_sum, RowSlot(), OpKind::Copy,
-               {BlockWriter::Number(w_.dtype(a.chunk_sum), 0)});
-        w_.Set(a.chunk_count, RowSlot(), OpKind::Copy,
-               {BlockWriter::Number(w_.dtype(a.chunk_count), 0)});
+        w_.Set(a.chunk_sum, RowSlot(), OpKind::Copy, {zero});
+        if (!a.even) w_.Set(a.chunk_count, RowSlot(), OpKind::Copy, {zero});
       });
+      if (a.even) w_.Set(a.chunk_count, 0, OpKind::Copy, {zero});
     }
     // Values held for stores, a vector each.
     std::vector<int> staged;
@@ -1149,6 +1156,9 @@ class Expander {
           }
         }
       });
+      for (const Accumulator& a : accumulators) {
+        if (a.even) CountInChunk(a, InsideFlag(mask), outer_ ? 1 : vector_);
+      }
       for (size_t i = 0; i < stores.size(); ++i) {
         if (staged[i] >= 0) EmitVectorStore(*stores[i], staged[i], importer, mask);
       }
@@ -1441,9 +1451,7 @@ class Expander {
       const SymInt slot = u_ * vector_ + v_;
       w_.Set(a.chunk, slot, OpKind::Copy, {value});
       w_.Set(a.chunk_sum, RowSlot(), OpKind::Add, {Operand::Reg(a.chunk_sum, RowSlot()), value});
-      const Operand one = BlockWriter::Number(r.dtype, 1);
-      const Operand here = Masked(one, neutral[2], inside, r.dtype);
-      w_.Set(a.chunk_count, RowSlot(), OpKind::Add, {Operand::Reg(a.chunk_count, RowSlot()), here});
+      if (!a.even) CountInChunk(a, inside, 1);
       return;
     }
     StateOperands state;
@@ -1466,16 +1474,33 @@ class Expander {
     MergeState(w_, r.op, a.fragments, SlotOf(a), state);
   }
 
+  void CountInChunk(const Accumulator& a, std::optional<Operand> inside, int elements) {
+    const DType t = w_.dtype(a.chunk_count);
+    const SymInt slot = a.CountSlot(RowSlot());
+    const Operand more =
+        Masked(BlockWriter::Number(t, elements), BlockWriter::Number(t, 0), inside, t);
+    w_.Set(a.chunk_count, slot, OpKind::Add, {Operand::Reg(a.chunk_count, slot), more});
+  }
+
   // The step's elements are at hand: their mean, then their squared deviations, then Chan's
   // formula.
   void MergeChunk(Accumulator& a, SpaceState& space) {
     const DType t = tile_.reductions[a.id].dtype;
     const int mean = w_.NewFragment("mean", t, RowSlots()),
               m2 = w_.NewFragment("m2", t, RowSlots());
+    const SymInt counted = a.CountSlot(RowSlot());
+    const Operand count = Operand::Reg(a.chunk_count, counted);
+    // What follows from counts alone, once if they are all the same.
+    const auto once = [&](auto make) {
+      std::optional<decltype(make())> known;
+      if (a.even) known = make();
+      return [known, make] { return known ? *known : make(); };
+    };
+    const auto divisor = once([&] {
+      return w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
+    });
     OverRowSlots([&] {
-      const Operand count = Operand::Reg(a.chunk_count, RowSlot());
-      const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
-      w_.Set(mean, RowSlot(), OpKind::Div, {Operand::Reg(a.chunk_sum, RowSlot()), divisor});
+      w_.Set(mean, RowSlot(), OpKind::Div, {Operand::Reg(a.chunk_sum, RowSlot()), divisor()});
       w_.Set(m2, RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
     });
     OverUnits([&] {
@@ -1488,10 +1513,11 @@ class Expander {
         w_.Set(m2, RowSlot(), OpKind::Fma, {kept, kept, Operand::Reg(m2, RowSlot())});
       });
     });
+    const auto weights =
+        once([&] { return WeighWelford(w_, t, Operand::Reg(a.fragments[2], counted), count); });
     OverRowSlots([&] {
-      MergeState(w_, OpKind::Welford, a.fragments, RowSlot(),
-                 {Operand::Reg(mean, RowSlot()), Operand::Reg(m2, RowSlot()),
-                  Operand::Reg(a.chunk_count, RowSlot())});
+      MergeWelford(w_, a.fragments, RowSlot(), Operand::Reg(mean, RowSlot()),
+                   Operand::Reg(m2, RowSlot()), weights());
     });
   }
 
@@ -1526,27 +1552,22 @@ class Expander {
     const SymInt other = out_.env->FreshSymbol("w", 0, at_.column_warps - 1);
     for (size_t i = 0; i < accumulators.size(); ++i) {
       const Accumulator& a = accumulators[i];
-      const TileReduction& r = tile_.reductions[a.id];
-      auto read = [&](int component, int fragment, SymInt slot, SymInt warp) {
-        Load load{fragment, slot};
+      const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt warp) {
+        Load load{fragment, to};
         load.space = Space::Shared;
         load.array = shared[i][component];
-        load.index = origin + warp * at_.rows_per_cta + at_.row_local;
+        load.index = origin + warp * at_.rows_per_cta + Substitute(at_.row_local, v_, slot);
         w_.Emit(load);
       };
       OverRowSlots([&] {
         for (size_t c = 0; c < a.fragments.size(); ++c)
-          read(static_cast<int>(c), a.fragments[c], RowSlot(), 0);
+          read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
       });
       w_.Loop(other, at_.column_warps - 1, true, [&] {
-        OverRowSlots([&] {
-          StateOperands state;
-          for (size_t c = 0; c < a.fragments.size(); ++c) {
-            const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[c]));
-            read(static_cast<int>(c), fragment, 0, other + 1);
-            state.push_back(Operand::Reg(fragment));
-          }
-          MergeState(w_, r.op, a.fragments, RowSlot(), state);
+        MergeIntoRows(a, [&](int component, SymInt slot) {
+          const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
+          read(component, fragment, 0, slot, other + 1);
+          return Operand::Reg(fragment);
         });
       });
     }
@@ -1634,32 +1655,45 @@ class Expander {
   }
 
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
-    const TileReduction& r = tile_.reductions[a.id];
-    const bool symmetric = r.op != OpKind::Welford;
+    const bool symmetric = tile_.reductions[a.id].op != OpKind::Welford;
     for (int mask : masks) {
-      OverRowSlots([&] {
-        StateOperands theirs;
-        for (int fragment : a.fragments) {
-          const int received = w_.NewFragment("s", w_.dtype(fragment));
-          w_.Emit(ShuffleXor{received, 0, Operand::Reg(fragment, RowSlot()), mask});
-          theirs.push_back(Operand::Reg(received));
-        }
-        if (symmetric) return MergeState(w_, r.op, a.fragments, RowSlot(), theirs);
+      MergeIntoRows(a, [&](int component, SymInt slot) {
+        const int fragment = a.fragments[component];
+        const DType t = w_.dtype(fragment);
+        const Operand mine = Operand::Reg(fragment, slot);
+        const Operand theirs = Operand::Reg(w_.NewFragment("s", t));
+        w_.Emit(ShuffleXor{theirs.fragment, 0, mine, mask});
+        if (symmetric) return theirs;
         // Both lanes fold in the same order, the lower lane's state first, so that they agree to
         // the last bit.
         const Operand lower =
             w_.Index(DType::Bool, SymEq(Mod(FloorDiv(out_.thread_x, mask), 2), 0));
-        StateOperands second;
-        for (size_t c = 0; c < a.fragments.size(); ++c) {
-          const DType t = w_.dtype(a.fragments[c]);
-          const Operand mine = Operand::Reg(a.fragments[c], RowSlot());
-          second.push_back(w_.Make(t, OpKind::Where, {lower, theirs[c], mine}));
-          const Operand first = w_.Make(t, OpKind::Where, {lower, mine, theirs[c]});
-          w_.Set(a.fragments[c], RowSlot(), OpKind::Copy, {first});
-        }
-        MergeState(w_, r.op, a.fragments, RowSlot(), second);
+        const Operand second = w_.Make(t, OpKind::Where, {lower, theirs, mine});
+        const Operand first = w_.Make(t, OpKind::Where, {lower, mine, theirs});
+        w_.Set(fragment, slot, OpKind::Copy, {first});
+        return second;
       });
     }
+  }
+
+  // Merges the states whose components `take` brings into those of the thread's rows. All rows have
+  // as many elements, and the first of a vector is inside if any is: its count does for all.
+  template <typename Take>
+  void MergeIntoRows(const Accumulator& a, Take take) {
+    const TileReduction& r = tile_.reductions[a.id];
+    if (r.op == OpKind::Welford && r.over == Over::Columns) {
+      const Operand more = take(2, 0);
+      const WelfordWeights weights = WeighWelford(w_, r.dtype, Operand::Reg(a.fragments[2]), more);
+      return OverRowSlots([&] {
+        const Operand mean = take(0, RowSlot()), m2 = take(1, RowSlot());
+        MergeWelford(w_, a.fragments, RowSlot(), mean, m2, weights);
+      });
+    }
+    OverRowSlots([&] {
+      StateOperands state;
+      for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, RowSlot()));
+      MergeState(w_, r.op, a.fragments, RowSlot(), state);
+    });
   }
 
   void StorePartial(int id, const std::vector<int>& fragments) {

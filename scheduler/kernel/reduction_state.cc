@@ -24,25 +24,6 @@ OpKind Combiner(OpKind reduction) {
   }
 }
 
-void MergeWelford(BlockWriter& w, const std::vector<int>& f, SymInt slot, const StateOperands& b) {
-  const DType t = w.dtype(f[0]);
-  const Operand mean = Operand::Reg(f[0], slot), m2 = Operand::Reg(f[1], slot),
-                count = Operand::Reg(f[2], slot);
-  const Operand total = w.Make(t, OpKind::Add, {count, b[2]});
-  // Where both sides are empty the weight is 0 / 1.
-  const Operand divisor = w.Make(t, OpKind::Maximum, {total, BlockWriter::Number(t, 1)});
-  const Operand weight = w.Make(t, OpKind::Div, {b[2], divisor});
-  const Operand delta = w.Make(t, OpKind::Sub, {b[0], mean});
-  const Operand scaled = w.Make(t, OpKind::Mul, {delta, weight});
-  // First the factor that is 0 if one side is empty, as the square may be infinite.
-  const Operand pairs = w.Make(t, OpKind::Mul, {count, weight});
-  const Operand weighted = w.Make(t, OpKind::Mul, {pairs, delta});
-  const Operand m2_sum = w.Make(t, OpKind::Add, {m2, b[1]});
-  w.Set(f[1], slot, OpKind::Fma, {weighted, delta, m2_sum});
-  w.Set(f[0], slot, OpKind::Add, {mean, scaled});
-  w.Set(f[2], slot, OpKind::Copy, {total});
-}
-
 void MergeArg(BlockWriter& w, OpKind reduction, const std::vector<int>& f, SymInt slot,
               const StateOperands& b) {
   const Operand value = Operand::Reg(f[0], slot), index = Operand::Reg(f[1], slot);
@@ -92,9 +73,35 @@ StateOperands NeutralState(OpKind reduction, DType dtype) {
   return {Operand::Const(dtype, ReduceIdentity(reduction, dtype))};
 }
 
+WelfordWeights WeighWelford(BlockWriter& w, DType t, Operand count, Operand more) {
+  const Operand total = w.Make(t, OpKind::Add, {count, more});
+  // Where both sides are empty the weight is 0 / 1.
+  const Operand divisor = w.Make(t, OpKind::Maximum, {total, BlockWriter::Number(t, 1)});
+  const Operand weight = w.Make(t, OpKind::Div, {more, divisor});
+  // First the factor that is 0 if one side is empty, as the square may be infinite.
+  return {total, weight, w.Make(t, OpKind::Mul, {count, weight})};
+}
+
+void MergeWelford(BlockWriter& w, const std::vector<int>& f, SymInt slot, Operand mean, Operand m2,
+                  const WelfordWeights& weights) {
+  const DType t = w.dtype(f[0]);
+  const Operand here = Operand::Reg(f[0], slot);
+  const Operand delta = w.Make(t, OpKind::Sub, {mean, here});
+  const Operand scaled = w.Make(t, OpKind::Mul, {delta, weights.weight});
+  const Operand weighted = w.Make(t, OpKind::Mul, {weights.pairs, delta});
+  const Operand m2_sum = w.Make(t, OpKind::Add, {Operand::Reg(f[1], slot), m2});
+  w.Set(f[1], slot, OpKind::Fma, {weighted, delta, m2_sum});
+  w.Set(f[0], slot, OpKind::Add, {here, scaled});
+  w.Set(f[2], slot, OpKind::Copy, {weights.total});
+}
+
 void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
                 const StateOperands& b) {
-  if (reduction == OpKind::Welford) return MergeWelford(w, fragments, slot, b);
+  if (reduction == OpKind::Welford) {
+    const Operand count = Operand::Reg(fragments[2], slot);
+    const WelfordWeights weights = WeighWelford(w, w.dtype(fragments[2]), count, b[2]);
+    return MergeWelford(w, fragments, slot, b[0], b[1], weights);
+  }
   if (IsArg(reduction)) return MergeArg(w, reduction, fragments, slot, b);
   w.Set(fragments[0], slot, Combiner(reduction), {Operand::Reg(fragments[0], slot), b[0]});
 }

@@ -20,6 +20,16 @@ StateOperands NeutralState(OpKind reduction, DType dtype);
 void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
                 const StateOperands& b);
 
+// The part of a merge of Welford states that depends on their counts alone: states that have as
+// many elements as others beside them share it, and its division.
+struct WelfordWeights {
+  Operand total, weight, pairs;
+};
+WelfordWeights WeighWelford(BlockWriter& w, DType dtype, Operand count, Operand more);
+// Folds the state of that mean and m2 into the one at `slot` of `fragments`.
+void MergeWelford(BlockWriter& w, const std::vector<int>& fragments, SymInt slot, Operand mean,
+                  Operand m2, const WelfordWeights& weights);
+
 // The state of the single element `value`; `position` is its index along the axis (i64; argmax and
 // argmin only).
 StateOperands ElementState(OpKind reduction, DType dtype, Operand value, Operand position);

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "scheduler/device.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
@@ -302,6 +304,72 @@ TEST(Lowering, InterleavedRows) {
       }
     }
   }
+}
+
+// Instance norm of images whose channels lie last, whatever they are called first, and its
+// gradient.
+std::string ChannelsLast(const std::string& dtype, bool backward) {
+  const std::string image = dtype + "[N, C, H, W] order [0, 2, 3, 1]";
+  const std::string head = absl::StrCat("fusion channels_last {\n  symbol N in [1, 64]\n",
+                                        "  symbol C in [1, 4096]\n  symbol H in [1, 4096]\n",
+                                        "  symbol W in [1, 4096]\n  input x: ", image, "\n");
+  if (!backward) {
+    return absl::StrCat(head, "  y, mean, rstd = instance_norm(x)\n",
+                        "  output y order [0, 2, 3, 1]\n  output mean\n}");
+  }
+  return absl::StrCat(head, "  input grad: ", image, "\n",
+                      "  input mean: f32[N, C]\n  input rstd: f32[N, C]\n  input weight: f32[C]\n",
+                      "  dx, dw, db = instance_norm_backward(grad, x, mean, rstd, weight)\n",
+                      "  output dx order [0, 2, 3, 1]\n  output dw\n  output db\n}");
+}
+
+TEST(Reduction, ChannelsLast) {
+  for (const bool backward : {false, true}) {
+    for (const char* dtype : {"bf16", "f32"}) {
+      for (const int64_t c : {1, 5, 8, 72}) {
+        for (const int64_t h : {1, 13}) {
+          ExpectRight(ChannelsLast(dtype, backward),
+                      {.sizes = {{"N", 2}, {"C", c}, {"H", h}, {"W", 11}}});
+        }
+      }
+    }
+    // Statistics a step at a time, by one CTA and, where nothing crosses the rows, by several.
+    for (const int split : {1, 3}) {
+      if (backward && split > 1) continue;
+      const GroupRun run{.sizes = {{"N", 1}, {"C", 40}, {"H", 20}, {"W", 13}},
+                         .edit = [&](Schedule& s) {
+                           s.persistent = false;
+                           s.chan_welford = true;
+                           s.registers = 2;
+                           s.split = split;
+                         }};
+      ExpectRight(ChannelsLast("bf16", backward), run);
+    }
+  }
+}
+
+TEST(Reduction, ChannelsLastTakeAsManyRowsAsStayInRegisters) {
+  const auto choose = [](bool backward, int64_t n, int64_t c, int64_t size) {
+    const absl::StatusOr<Fusion> group = ParseFusion(ChannelsLast("bf16", backward));
+    EXPECT_TRUE(group.ok()) << group.status();
+    const ScheduleContext context{.sizes = {n, c, size, size}, .device = *FindDevice("h200")};
+    Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(CheckSchedule(s).ok()) << s.ToString();
+    EXPECT_TRUE(s.outer) << s.ToString();
+    EXPECT_EQ(s.vector, 8) << s.ToString();
+    EXPECT_EQ(s.persistent, s.columns_at_once() >= size * size) << s.ToString();
+    return s;
+  };
+  EXPECT_EQ(choose(false, 64, 1024, 14).rows_per_cta(), 64);  // A cache line of a column.
+  EXPECT_EQ(choose(false, 64, 512, 28).rows_per_cta(), 32);
+  const Schedule long_rows = choose(false, 64, 256, 56);
+  EXPECT_EQ(long_rows.rows_per_cta(), 16);
+  EXPECT_TRUE(long_rows.persistent);
+  // Two tensors to hold; longer rows are read again, by the CTAs that share them.
+  EXPECT_EQ(choose(true, 64, 512, 28).rows_per_cta(), 16);
+  EXPECT_GT(choose(false, 64, 64, 112).split, 1);
+  // CTAs cannot share rows that are crossed: fewer rows each, for all SMs.
+  EXPECT_EQ(choose(true, 64, 64, 112).rows_per_cta(), 16);
 }
 
 }  // namespace
