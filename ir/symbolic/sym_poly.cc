@@ -136,28 +136,35 @@ void RestoreRemainders(Poly& p) {
             [](SymInt a, SymInt b) { return a.node()->id > b.node()->id; });
   divisions.erase(std::unique(divisions.begin(), divisions.end()), divisions.end());
   if (divisions.size() > kMaxExtractedDivisions) divisions.resize(kMaxExtractedDivisions);
-  for (const SymInt division : divisions) {
-    Poly cofactor, rest;
-    if (!SplitByAtom(p, division, cofactor, rest)) continue;
-    const SymInt numerator = division.node()->children[0], divisor = division.node()->children[1];
-    const Poly divisor_poly = Expand(divisor);
-    const auto restore = [&](const Poly& c, SymInt c_sym, SymInt y) {
-      const std::optional<Poly> q = DivideExactly(cofactor, c);
-      if (!q) return false;
-      std::optional<Poly> r =
-          WithRemainder(rest, AddScaled(Poly{}, *q, -1), Expand(y), y, c_sym, division);
-      if (r) p = *std::move(r);
-      return r.has_value();
-    };
-    if (restore(divisor_poly, divisor, numerator)) continue;
-    for (const SymInt inner : divisions) {
-      if (inner == division || !inner.node()->children[0].is_same(numerator)) continue;
-      const std::optional<Poly> ratio =
-          DivideExactly(divisor_poly, Expand(inner.node()->children[1]));
-      if (!ratio) continue;
-      const SymInt ratio_sym = Build(*ratio);
-      // floor(floor(t/d)/b) is floor(t/(d*b)) for positive b only.
-      if (RangeOf(ratio_sym).lo >= 0 && restore(*ratio, ratio_sym, inner)) break;
+  // First those of whole numerators: what t - 8*(t//8) + 8*(t//32) is about is t%8, of which
+  // (t//8)%4 would take a part.
+  for (const bool whole : {true, false}) {
+    for (const SymInt division : divisions) {
+      Poly cofactor, rest;
+      if (!SplitByAtom(p, division, cofactor, rest)) continue;
+      const SymInt numerator = division.node()->children[0], divisor = division.node()->children[1];
+      const Poly divisor_poly = Expand(divisor);
+      const auto restore = [&](const Poly& c, SymInt c_sym, SymInt y) {
+        const std::optional<Poly> q = DivideExactly(cofactor, c);
+        if (!q) return false;
+        std::optional<Poly> r =
+            WithRemainder(rest, AddScaled(Poly{}, *q, -1), Expand(y), y, c_sym, division);
+        if (r) p = *std::move(r);
+        return r.has_value();
+      };
+      if (whole) {
+        restore(divisor_poly, divisor, numerator);
+        continue;
+      }
+      for (const SymInt inner : divisions) {
+        if (inner == division || !inner.node()->children[0].is_same(numerator)) continue;
+        const std::optional<Poly> ratio =
+            DivideExactly(divisor_poly, Expand(inner.node()->children[1]));
+        if (!ratio) continue;
+        const SymInt ratio_sym = Build(*ratio);
+        // floor(floor(t/d)/b) is floor(t/(d*b)) for positive b only.
+        if (RangeOf(ratio_sym).lo >= 0 && restore(*ratio, ratio_sym, inner)) break;
+      }
     }
   }
 }

@@ -187,6 +187,18 @@ TEST_F(SymbolicIntTest, QuotientAndRemainderFuse) {
   EXPECT_SYM_EQ(Mod(x, 8) * Mod(m, 3) - Mod(m, 3) * Mod(x, 8), 0);
 }
 
+// Whichever of the quotients was made first, so that what lanes and warps share is not negative.
+TEST_F(SymbolicIntTest, RemaindersAreOfWholeNumerators) {
+  for (const bool lanes_first : {false, true}) {
+    const SymInt t = Sym(lanes_first ? "a" : "b", 0, 255);
+    const SymInt first = FloorDiv(t, lanes_first ? 8 : 32);
+    EXPECT_SYM_EQ(first, FloorDiv(t, lanes_first ? 8 : 32));
+    const SymInt column = Mod(t, 8) + 8 * FloorDiv(t, 32);
+    EXPECT_EQ(RangeOf(column).lo, 0) << column.ToString();
+    EXPECT_EQ(RangeOf(column).hi, 63) << column.ToString();
+  }
+}
+
 TEST_F(SymbolicIntTest, LoopIndexIsBelowItsSymbolicExtent) {
   const SymInt m = Dim("M"), n = Dim("N"), a = Sym("a", 0, m - 1), r = Sym("r", 0, n - 1);
   EXPECT_SYM_EQ(FloorDiv(r, n), 0);
