@@ -171,6 +171,20 @@ void PinColumns(const SizedGroup& sized, Schedule& s) {
   }
 }
 
+// More of vectors that memory keeps narrower than 16 bytes, while these leave a CTA's threads: as
+// much under way, and as much to do beside what a thread does once.
+std::vector<Share> OfNarrowVectors(absl::Span<const Share> shares, const SizedGroup& sized,
+                                   const Schedule& s) {
+  constexpr int kLeastThreads = 128;
+  std::vector<Share> more;
+  for (int times = 16 / (s.vector * sized.widest_bytes); times > 1; times /= 2) {
+    for (const Share& share : shares) {
+      more.push_back({share.registers * times, std::max(share.least, kLeastThreads), share.most});
+    }
+  }
+  return more;
+}
+
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
   const bool narrow = sized.widest_bytes < 4;
@@ -180,10 +194,14 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const absl::Span<const Share> share_two = !many_weights       ? kTwo
                                             : vectors % 64 == 0 ? kTwoWithoutMasks
                                                                 : kTwoBesideWeights;
-  const bool two = narrow && !s.shift && !busy && ShareRow(rows, vectors, share_two, s);
-  s.persistent = two || ShareRow(rows, vectors, narrow ? absl::MakeConstSpan(kNarrow) : kWide, s);
+  const absl::Span<const Share> shares = narrow ? absl::MakeConstSpan(kNarrow) : kWide;
+  const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s);
+  const bool two =
+      !of_narrow_vectors && narrow && !s.shift && !busy && ShareRow(rows, vectors, share_two, s);
+  s.persistent = of_narrow_vectors || two || ShareRow(rows, vectors, shares, s);
   // Masks take registers.
-  if (narrow && weights > 0 && (two ? many_weights : s.registers > 4)) PinColumns(sized, s);
+  if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
+    PinColumns(sized, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;
     s.warps_per_row = 16;
@@ -241,7 +259,11 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
   s.row_warps = std::max(1, 4 / s.warps_per_row);
   s.persistent = s.columns_per_step() >= sized.columns;
   if (!s.persistent) {
-    s.registers = 2;
+    // As many points in hand, whatever the vector: memory is as busy, and the chunks of statistics
+    // are as large.
+    constexpr int kPoints = 32;
+    s.registers = std::clamp(kPoints / s.vector, 2, 8);
+    while (s.registers > 2 && rows.Words(s.registers, s) > kMostWords / 2) s.registers /= 2;
     s.warps_per_row = 8;
   }
   s.min_ctas_per_sm = std::max(1, 768 / s.threads());
@@ -401,6 +423,33 @@ int NumWaits(const SizedGroup& sized) {
   return n;
 }
 
+// Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
+// the threads load them, and of two CTAs an SM one goes on while the other waits.
+bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kThreads = 512, kCtas = 2;
+  const DeviceInfo& device = sized.context.device;
+  for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
+    Schedule c = s;
+    c.cluster = cluster;
+    const int64_t vectors = CeilDivide(sized.columns, cluster * c.vector);
+    const int64_t registers = CeilDivide(vectors, kThreads);
+    if (registers * c.vector > kMostWords || sized.rows * cluster * 2 < device.sms) continue;
+    c.registers = static_cast<int>(registers);
+    c.lanes_per_row = 32;
+    c.warps_per_row = static_cast<int>(CeilDivide(vectors, registers * 32));
+    c.row_warps = 1;
+    c.min_ctas_per_sm = kCtas;
+    c.persistent = true;
+    if (rows.Words(c.registers, c) > 65536 / (kCtas * c.threads()) - kOtherRegisters) continue;
+    c.grid = static_cast<int>(std::min<int64_t>(
+        {sized.rows * cluster, int64_t{kCtas} * CtasInClusters(device, cluster), 65535}));
+    if (c.columns_at_once() == sized.columns) PinColumns(sized, c);
+    s = c;
+    return true;
+  }
+  return false;
+}
+
 // Rows of 16-byte vectors to clusters that take them in turn, `states` of each column in registers.
 // False if one CTA does as well, if there are so few rows that more CTAs than a cluster's should
 // share them, or if no cluster can hold a row and bring another one.
@@ -447,7 +496,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     s = c;
     return true;
   }
-  return false;
+  return states == 0 && ChooseLoadingCluster(sized, rows, s);
 }
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
@@ -668,8 +717,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
   const int64_t enough = interleaved ? ResidentCtas(s, context.device) : 2 * context.device.sms;
-  if (!s.persistent && !sized.shape.crossed() && ctas * (interleaved ? 2 : 4) <= enough &&
-      steps >= 4) {
+  if (!s.persistent && !sized.shape.crossed() &&
+      ctas * (interleaved || s.outer ? 2 : 4) <= enough && steps >= 4) {
     if (s.outer) s.min_ctas_per_sm = 2;
     s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
     s.shift = false;

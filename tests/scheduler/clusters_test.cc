@@ -202,5 +202,47 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_FALSE(choose(backward, "h200", 1024, 524288).persistent);
 }
 
+// A channel of all images is in as many pieces, which the threads load.
+std::string BatchNorm(const std::string& dtype) {
+  return absl::StrCat("fusion batch_norm {\n  symbol B\n  symbol C\n  symbol N\n  input x: ", dtype,
+                      "[B, C, N]\n  input w: f32[C]\n  f = cast(x, dtype=f32)\n",
+                      "  avg, m2, n = welford(f, axes=[0, 2])\n",
+                      "  r = rsqrt(m2 / n + 1e-5) * w\n",
+                      "  y = cast((f - avg[None, :, None]) * r[None, :, None], dtype=", dtype,
+                      ")\n  output y\n  output avg\n}");
+}
+
+TEST(Clusters, RowsInPieces) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    for (const int64_t images : {1, 5}) {
+      for (const int64_t pixels : {8, 40, 64}) {
+        GroupRun run = InClusters(4, 2, 2, {{"B", images}, {"C", 5}, {"N", pixels}});
+        run.edit = [&, lay = run.edit](Schedule& s) {
+          lay(s);
+          while (s.columns_at_once() < images * pixels) ++s.registers;
+        };
+        ExpectRight(BatchNorm(dtype), run);
+      }
+    }
+  }
+  const auto choose = [](const char* device, int64_t images, int64_t channels, int64_t pixels) {
+    const absl::StatusOr<Fusion> group = ParseFusion(BatchNorm("bf16"));
+    const ScheduleContext context{.sizes = {images, channels, pixels},
+                                  .device = *FindDevice(device)};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
+    EXPECT_EQ(s->persistent, s->columns_at_once() >= images * pixels) << s->ToString();
+    return *s;
+  };
+  const Schedule s = choose("h200", 64, 256, 3136);
+  EXPECT_EQ(s.cluster, 8);
+  EXPECT_EQ(s.stages, 0);
+  EXPECT_EQ(s.min_ctas_per_sm, 2);
+  EXPECT_EQ(choose("h200", 64, 512, 784).cluster, 2);
+  EXPECT_EQ(choose("h200", 64, 64, 12544).cluster, 1);  // More than two CTAs an SM hold.
+  EXPECT_EQ(choose("a100", 64, 256, 3136).cluster, 1);
+}
+
 }  // namespace
 }  // namespace seam

@@ -291,6 +291,22 @@ constexpr char kGroupNormChannelsLast[] = R"(fusion group_norm {
   output out
 })";
 
+// Of vectors that memory keeps narrow a thread has more, as long as they fill a CTA.
+TEST(Reduction, NarrowVectorsAreMore) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const auto points = [&](int64_t columns, int alignment) {
+    ScheduleContext context{.sizes = {1000, columns}, .device = *FindDevice("h200")};
+    context.alignment_bytes = alignment;
+    const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(s.persistent) << s.ToString();
+    EXPECT_EQ(s.vector, alignment / 2) << s.ToString();
+    return s.registers * s.vector;
+  };
+  EXPECT_GE(points(3136, 4), points(3136, 16));
+  EXPECT_EQ(points(64, 4), 8);  // More would leave a row two lanes.
+}
+
 TEST(Lowering, InterleavedRows) {
   for (const int64_t g : {1, 3, 32}) {
     for (const int64_t k : {1, 8, 40}) {
