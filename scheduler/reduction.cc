@@ -68,6 +68,8 @@ constexpr double kManyWeights = 1, kEarlyWords = 8;
 
 // Registers that a thread has beside what it holds, as long as enough threads fit an SM.
 constexpr int kFreeWords = 56;
+// Fewer spill.
+constexpr int kFewestFreeWords = 24;
 
 // Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
 constexpr int64_t kShiftedVectors = 16;
@@ -237,11 +239,12 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
   }
   // No more threads than have the registers for what they hold.
-  if (held > kFreeWords) {
-    const int fit = static_cast<int>(65536 / (s.threads() * (held + kFreeWords)));
-    s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
-  }
+  const int fit = static_cast<int>(
+      65536 / (s.threads() * (held + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
+  s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
 }
+
+constexpr int kSectorBytes = 32;  // What memory moves at least.
 
 // Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
 // the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
@@ -705,13 +708,26 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     if (!s.persistent) s.chan_welford = true;
     return s;
   }
-  const bool interleaved = !s.outer && IsInterleaved(sized, s);
+  const auto choose_inner = [&](Schedule& inner) {
+    if (sized.shape.crossed() || !ChooseCluster(sized, rows, 0, inner))
+      ChooseInner(sized, rows, inner);
+  };
+  bool interleaved = !s.outer && IsInterleaved(sized, s);
   if (s.outer) {
     ChooseOuter(sized, rows, s);
   } else if (interleaved) {
+    Schedule inner = s;
     ChooseInterleaved(sized, rows, s);
-  } else if (sized.shape.crossed() || !ChooseCluster(sized, rows, 0, s)) {
-    ChooseInner(sized, rows, s);
+    // One read of columns that fill a sector, although those beside them are another CTA's.
+    if (!s.persistent && sized.run * sized.widest_bytes >= kSectorBytes) {
+      choose_inner(inner);
+      if (inner.persistent) {
+        s = inner;
+        interleaved = false;
+      }
+    }
+  } else {
+    choose_inner(s);
   }
   // Too few rows for the machine: CTAs share them.
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());

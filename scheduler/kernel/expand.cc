@@ -796,8 +796,17 @@ class Expander {
            (vector_ == 1 || LoadKind(value, importer) != Access::kScattered);
   }
 
-  // What all rows read alike, and no later pass, is loaded where it is used if it would not fit
-  // beside what is kept.
+  // A load of vectors that several rows or columns have in common, weights above all, so from a
+  // cache.
+  bool IsShared(TileId id, const SpaceState& space) const {
+    const TileValue& value = tile_.values[id];
+    return value.kind == TileKind::Load && value.lets.empty() && levels_[id] >= Level::kUnit &&
+           (vector_ == 1 || LoadKind(value, *space.importer) != Access::kScattered) &&
+           !ProvablyLe(rows_ * space.extent, out_.buffers[value.buffer].num_elements);
+  }
+
+  // What rows have in common, and no later pass reads, is loaded where it is used if it would not
+  // fit beside what is kept.
   void CollectLate(int pass, const std::vector<TileId>& ids) {
     late_.clear();
     const int space = tile_.passes[pass].space;
@@ -805,7 +814,7 @@ class Expander {
     double words = holds_.words;
     for (TileId id : ids) {
       if (spaces_[space].resident.contains(id)) continue;
-      if (!IsSameForRows(id, *spaces_[space].importer)) continue;
+      if (!IsShared(id, spaces_[space])) continue;
       words += DTypeBytes(tile_.values[id].dtype) / 4.0;
       late_.push_back(id);
     }
