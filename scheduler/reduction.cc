@@ -279,39 +279,57 @@ struct OuterTile {
 };
 constexpr OuterTile kOuterTiles[] = {{128, 2}, {64, 2}, {32, 2}, {128, 1}, {64, 1}, {32, 1}};
 
+// Registers of a thread for each of its rows: states, and what is read once a row.
+int RowWords(const SizedGroup& sized) {
+  const Fusion& group = *sized.group;
+  int words = static_cast<int>(group.inputs().size()) - sized.large_inputs;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    const OpClass c = group.info(e).op_class;
+    if (c == OpClass::Welford) words += 2;  // Of rows that are held, mean and squares.
+    if (c == OpClass::Reduction) words += kernel::NumComponents(group.op(e));
+  }
+  return words;
+}
+
 // Rows that are neighbours in memory: lanes along few of them, a cache line or less, then along
 // columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
 // these, so few rows also make for little of that.
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  // Registers of a thread: of an SM that has 512 of them, for addresses and what is under way, and
-  // for what there is of each of its rows, states and statistics and weights.
-  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28, kRowWords = 5;
-  constexpr int kFewPoints = 32;
-  const double most = kRegisters - kAddressWords - kRowWords * s.vector;
-  const auto take = [&](const OuterTile& tile) {
-    const int lanes = std::clamp(tile.bytes / (s.vector * sized.widest_bytes), 1, 32);
-    const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, s.vector), lanes);
-    s.lanes_per_row = 32 / row_lanes;
-    const int64_t per_warp = CeilDivide(sized.columns, s.lanes_per_row);
-    const int64_t warps = CeilDivide(per_warp, std::max(1, kFewPoints / s.vector));
-    s.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, kThreads / 32 / tile.ctas));
-    return CeilDivide(per_warp, s.warps_per_row);
+  // A thread of an SM that has 512 of them.
+  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28;
+  constexpr int kFewPoints = 32, kMostRowWords = 48;
+  const auto take = [&](const OuterTile& tile, Schedule& t) {
+    const int lanes = std::clamp(tile.bytes / (t.vector * sized.widest_bytes), 1, 32);
+    const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, t.vector), lanes);
+    t.lanes_per_row = 32 / row_lanes;
+    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row);
+    const int64_t warps = CeilDivide(per_warp, std::max(1, kFewPoints / t.vector));
+    t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, kThreads / 32 / tile.ctas));
+    return CeilDivide(per_warp, t.warps_per_row);
   };
+  // Narrower vectors leave more registers for columns.
+  Schedule held = s;
+  const int row_words = RowWords(sized);
+  while (held.vector * sized.widest_bytes > 8 && held.vector * row_words > kMostRowWords)
+    held.vector /= 2;
+  const double most = kRegisters - kAddressWords - row_words * held.vector;
   for (const OuterTile& tile : kOuterTiles) {
-    const int64_t registers = take(tile);
-    const bool few = registers * s.vector <= kFewPoints;
-    if (!few && (registers > most || rows.Words(static_cast<int>(registers), s) > most ||
-                 CeilDivide(sized.rows, s.rows_per_cta()) * 2 < sized.context.device.sms)) {
+    const int64_t registers = take(tile, held);
+    const bool few = registers * held.vector <= kFewPoints;
+    if (!few && (registers > most || rows.Words(static_cast<int>(registers), held) > most ||
+                 CeilDivide(sized.rows, held.rows_per_cta()) * 2 < sized.context.device.sms)) {
       continue;
     }
+    s = held;
     s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
     s.persistent = true;
     if (!few) s.min_ctas_per_sm = tile.ctas;
     return;
   }
-  // Rows that CTAs cannot share are as few as leaves work for all SMs.
+  // Rows that CTAs cannot share are as few as leave work for all SMs.
   for (const OuterTile& tile : kOuterTiles) {
-    take(tile);
+    take(tile, s);
     const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
     if (!sized.shape.crossed() || ctas >= sized.context.device.sms || tile.bytes == 32) break;
   }
