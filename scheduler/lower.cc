@@ -182,6 +182,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;
+  expand.backward = stage.trace.stage % 2 == 1;
   expand.index32 = schedule.index32;
   if (schedule.shift) expand.start = kernel::RowStart(traced.tile);
   // Those that a row holds whole are so by guards; others only if their extent is known.

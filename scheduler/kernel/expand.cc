@@ -829,9 +829,33 @@ class Expander {
     }
   }
 
+  // How many passes have gone over the columns of this one, those of a launch before included.
+  int64_t PassesBefore(int pass) const {
+    const int space = tile_.passes[pass].space;
+    const bool again = options_.backward && !tile_.spaces[space].whole;
+    return again + absl::c_count_if(absl::MakeSpan(tile_.passes).first(pass),
+                                    [&](const TilePass& p) { return p.space == space; });
+  }
+
+  // A step symbol for another loop over the same columns.
+  void RenewStep(int index) {
+    SpaceState& space = spaces_[index];
+    if (!space.step.is_symbolic()) return;
+    const SymInt step = out_.env->FreshSymbol(absl::StrCat("step", index), 0, space.steps - 1);
+    space.column = Substitute(space.column, space.step, step);
+    space.mask = Substitute(space.mask, space.step, step);
+    space.step = step;
+    MapColumn(tile_.spaces[index], space, lets_);
+  }
+
   absl::Status ExpandPass(int pass) {
     const int space_index = tile_.passes[pass].space;
     SpaceState& space = spaces_[space_index];
+    const int64_t before = PassesBefore(pass);
+    if (before > 0) RenewStep(space_index);
+    // What is written does not push out of the cache what is still to be read again.
+    stores_ =
+        before % 2 == 1 && space.step.is_symbolic() ? CacheHint::Streaming : CacheHint::Default;
     early_.clear();
     // All loads are under way before anything waits for one.
     AtEnds([&] {
@@ -869,23 +893,30 @@ class Expander {
     }
     if (!column_stores.empty() || !accumulators.empty()) {
       places_.clear();
+      const auto step = [&] {
+        std::vector<Accumulator> of_step = accumulators;
+        for (Accumulator& a : of_step) {
+          if (IsSummedByStep(a)) a = NewAccumulator(a.id);
+        }
+        ExpandStep(ids, space, of_step, column_stores);
+        for (size_t i = 0; i < of_step.size(); ++i) {
+          if (!IsSummedByStep(of_step[i])) continue;
+          OverRowSlots([&] {
+            MergeState(w_, OpKind::Sum, accumulators[i].fragments, RowSlot(),
+                       {Operand::Reg(of_step[i].fragments[0], RowSlot())});
+          });
+        }
+      };
       if (space.steps.is_same(1)) {
         ExpandStep(ids, space, accumulators, column_stores);
-      } else {
-        w_.Loop(space.step, space.steps, false, [&] {
-          std::vector<Accumulator> of_step = accumulators;
-          for (Accumulator& a : of_step) {
-            if (IsSummedByStep(a)) a = NewAccumulator(a.id);
-          }
-          ExpandStep(ids, space, of_step, column_stores);
-          for (size_t i = 0; i < of_step.size(); ++i) {
-            if (!IsSummedByStep(of_step[i])) continue;
-            OverRowSlots([&] {
-              MergeState(w_, OpKind::Sum, accumulators[i].fragments, RowSlot(),
-                         {Operand::Reg(of_step[i].fragments[0], RowSlot())});
-            });
-          }
+      } else if (before % 2 == 1) {
+        const SymInt behind = out_.env->FreshSymbol("behind", 0, space.steps - 1);
+        w_.Loop(behind, space.steps, false, [&] {
+          w_.Bind(space.step, w_.Index(DType::I64, space.steps - 1 - behind));
+          step();
         });
+      } else {
+        w_.Loop(space.step, space.steps, false, step);
       }
       AtEnds([&] {
         if (spaces_[space_index].mask.is_same(0)) return;
@@ -1411,6 +1442,7 @@ class Expander {
         out.array = store.buffer;
         out.index = access.base + part;
         out.predicate = condition;
+        out.hint = stores_;
         w_.Emit(out);
       }
     };
@@ -1753,8 +1785,9 @@ class Expander {
   std::vector<Level> levels_;
   std::vector<bool> loose_;
   Holds holds_;
-  bool packs_ = false;              // Narrow elements of a row stay packed.
-  std::map<TileId, Scalar> fills_;  // Of loads, where it is not zero.
+  bool packs_ = false;                     // Narrow elements of a row stay packed.
+  CacheHint stores_ = CacheHint::Default;  // Of the current pass.
+  std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
   std::map<TileId, bool> zero_outside_;
   std::vector<TileId> early_;    // Loads for later passes that the current one issues.
   std::vector<TileId> late_;     // Loads that the current pass issues where it uses them.

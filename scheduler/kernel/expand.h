@@ -40,6 +40,10 @@ struct ExpandOptions {
   // Loads that do not depend on the row are issued in the first pass over their space, if rows stay
   // in registers.
   bool early = false;
+  // The first pass over columns that CTAs share goes from the last step to the first, as every
+  // second pass over columns that are read again does in any case: what the pass before read last,
+  // in a launch or phase of its own perhaps, is still in a cache.
+  bool backward = false;
   bool index32 = false;
 };
 

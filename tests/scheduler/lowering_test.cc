@@ -208,6 +208,37 @@ TEST(Reduction, RowsSplitAmongCtas) {
   }
 }
 
+// What is read again is read from its end, where the pass before ended, in the same kernel or not.
+TEST(Reduction, EverySecondPassGoesBackward) {
+  constexpr char kSoftmax[] = R"(fusion softmax {
+    symbol M
+    symbol N
+    input x: f32[M, N]
+    y = softmax(x, axis=1)
+    output y
+  })";
+  for (const int split : {1, 3}) {
+    const GroupResult result =
+        RunGroupText(kSoftmax, {.sizes = {{"M", 3}, {"N", 3000}}, .edit = [&](Schedule& s) {
+                                  s.persistent = false;
+                                  s.shift = false;
+                                  s.split = split;
+                                }});
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    size_t loops = 0;  // Of three passes over the row the second.
+    for (size_t at = 0; (at = result.kernel_text.find("for behind", at)) != std::string::npos; ++at)
+      ++loops;
+    EXPECT_EQ(loops, 1) << result.kernel_text;
+  }
+  const GroupResult result =
+      RunGroupText(kLayerNorm, {.sizes = {{"M", 3}, {"N", 3000}}, .edit = [](Schedule& s) {
+                                  s.persistent = s.shift = false;
+                                  s.chan_welford = true;
+                                }});
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_NE(result.kernel_text.find("streaming"), std::string::npos) << result.kernel_text;
+}
+
 TEST(Reduction, ColumnsDownTheRows) {
   constexpr char text[] = R"(fusion column_stats {
     symbol M
