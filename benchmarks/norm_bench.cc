@@ -3,15 +3,14 @@
 //
 //   norm_bench [--elements 268435456] [--ops layer_norm,rms_norm,softmax] [--dtypes bf16,f32]
 //   [--columns 256,1024,...]
-//              [--shapes 128x4096,...] [--tune] [--stages] [--apart] [--json FILE]
+//              [--shapes 128x4096,...] [--tune] [--apart] [--json FILE]
 //
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
 // device-to-device memcpy of 1 GB. With --shapes, problems of so many rows and columns, each timed
 // as one of 400 launches of a CUDA graph beside a memcpy of the tensor in such a graph. --tune also
-// times other schedules and prints the best beside the heuristic's, --stages those that bring rows
-// ahead or share them in clusters; with --apart, partial states are finished by launches of their
-// own.
+// times the alternatives of scheduler/alternatives.h and prints the best beside the heuristic's;
+// with --apart, partial states are finished by launches of their own.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +37,7 @@
 #include "runtime/cuda/compiler.h"
 #include "runtime/cuda/cubin_cache.h"
 #include "runtime/cuda/driver.h"
+#include "scheduler/alternatives.h"
 #include "scheduler/scheduler.h"
 
 namespace seam {
@@ -51,7 +51,6 @@ struct Options {
                                   5632, 8192, 12288, 16384, 32768};
   std::vector<std::pair<int64_t, int64_t>> shapes;  // Rows and columns of small problems.
   bool tune = false;
-  bool stages = false;
   bool apart = false;  // What finishes partial states in launches of its own.
   std::string json;
 };
@@ -395,102 +394,6 @@ class Bench {
   DeviceInfo info_;
 };
 
-// Other ways to share a row among threads, those that make sense for the row length.
-std::vector<Schedule> Alternatives(const Schedule& chosen, int64_t columns) {
-  std::vector<Schedule> list;
-  for (int vector = chosen.vector; vector >= 1; vector /= 2) {
-    if (vector < chosen.vector && !chosen.shift)
-      break;  // Narrower vectors pay only where rows start anywhere.
-    for (int registers : {1, 2, 4, 8, 16}) {
-      const int elements = vector * registers;
-      if (elements < 4 || elements > 64) continue;
-      for (int threads : {8,   16,  32,  64,  96,  128, 160, 192, 224, 256,
-                          288, 320, 352, 384, 448, 512, 544, 640, 768, 1024}) {
-        Schedule s = chosen;
-        s.vector = vector;
-        s.shift = chosen.shift && vector > 1;
-        const int64_t vectors = (columns + (s.shift ? 0 : vector - 1)) / vector;
-        const int64_t cover = int64_t{threads} * registers;
-        if (cover < vectors || cover > vectors + vectors / 4 + 31) continue;
-        s.persistent = true;
-        s.chan_welford = false;
-        s.split = 1;
-        s.registers = registers;
-        s.lanes_per_row = std::min(threads, 32);
-        s.warps_per_row = std::max(1, threads / 32);
-        s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
-        for (int busy :
-             chosen.grid > 0 ? std::vector<int>{512, 704, 1024} : std::vector<int>{1024, 1536}) {
-          s.min_ctas_per_sm = std::max(1, busy / s.threads());
-          s.grid = chosen.grid / std::max(1, chosen.min_ctas_per_sm) * s.min_ctas_per_sm;
-          if (s.shift) s.grid -= s.grid % s.vector;
-          for (bool early : {false, true}) {
-            s.early = early;
-            list.push_back(s);
-          }
-        }
-      }
-    }
-  }
-  return list;
-}
-
-// With CTAs of several numbers of threads, and rows brought ahead or not.
-std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const DeviceInfo& info,
-                                  int cluster) {
-  std::vector<Schedule> list;
-  const int64_t piece = int64_t{chosen.vector} * cluster;
-  const int64_t vectors = (columns + (chosen.shift ? 0 : piece - 1)) / piece;
-  for (int registers : {1, 2, 4, 8, 16}) {
-    const int64_t threads = (vectors + registers - 1) / registers;
-    const int warps = static_cast<int>((threads + 31) / 32);
-    if (registers * chosen.vector > 64 || warps > 32 || threads < 16) continue;
-    Schedule s = chosen;
-    s.persistent = true;
-    s.chan_welford = false;
-    s.registers = registers;
-    s.lanes_per_row = 32;
-    s.warps_per_row = warps;
-    s.row_warps = chosen.shift ? 1 : std::max(1, 4 / warps);
-    if (cluster > 1 && s.row_warps > 1) continue;
-    s.cluster = cluster;
-    s.one_launch = cluster == 1 && chosen.one_launch;
-    for (int room : {64, 128, 255}) {
-      s.min_ctas_per_sm = 65536 / (room * s.threads());
-      if (s.min_ctas_per_sm < 1 || s.min_ctas_per_sm * s.threads() < 256) continue;
-      for (int stages : {0, 2, 3}) {
-        if (stages == 0 && cluster > 1) continue;
-        s.grid = stages == 0 ? 0 : CtasInClusters(info, cluster) * s.min_ctas_per_sm;
-        if (chosen.shift) s.grid -= s.grid % s.vector;
-        for (bool reread : {false, true}) {
-          if (reread && stages == 0) continue;
-          s.stages = stages;
-          s.reread = reread;
-          s.facts = chosen.facts;
-          list.push_back(s);
-          // The row's length as a constant: no masks where the threads divide it.
-          s.facts = {{"N", 1, columns}};
-          list.push_back(s);
-        }
-      }
-    }
-  }
-  return list;
-}
-
-// Those of one CTA a row and, where rows are long, of clusters of several sizes.
-std::vector<Schedule> OtherStages(const Schedule& chosen, int64_t columns, const DeviceInfo& info) {
-  std::vector<Schedule> list;
-  if (chosen.outer) return list;
-  for (int cluster = 1; cluster <= info.max_cluster; cluster *= 2) {
-    if (cluster > 1 && (chosen.shift || columns < 4096 * cluster)) break;
-    for (Schedule& s : OtherStages(chosen, columns, info, cluster)) {
-      if (std::find(list.begin(), list.end(), s) == list.end()) list.push_back(std::move(s));
-    }
-  }
-  return list;
-}
-
 absl::Status Run(const Options& options) {
   SEAM_ASSIGN_OR_RETURN(Bench bench, Bench::Create());
   SEAM_ASSIGN_OR_RETURN(const double copy_rate, bench.MemcpyBytesPerSecond());
@@ -514,16 +417,16 @@ absl::Status Run(const Options& options) {
         for (const SymNode* s : group.env().symbols())
           context.sizes.push_back(sizes.at(std::string(s->name)));
         context.device = bench.info();
-        SEAM_ASSIGN_OR_RETURN(Schedule chosen,
+        SEAM_ASSIGN_OR_RETURN(const Schedule chosen,
                               FindScheduler(SchedulerKind::kReduction)->choose(group, context));
-        if (options.apart) chosen.one_launch = false;
         std::vector<Schedule> candidates = {chosen};
         if (options.tune) {
-          for (const Schedule& s : Alternatives(chosen, (n + chosen.cluster - 1) / chosen.cluster))
-            candidates.push_back(s);
+          SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> others,
+                                Alternatives(group, chosen, context));
+          candidates.insert(candidates.end(), others.begin(), others.end());
         }
-        if (options.stages) {
-          for (const Schedule& s : OtherStages(chosen, n, bench.info())) candidates.push_back(s);
+        if (options.apart) {
+          for (Schedule& s : candidates) s.one_launch = false;
         }
         struct Timed {
           double fraction;
@@ -575,7 +478,7 @@ absl::Status Run(const Options& options) {
         }
         std::printf("%s\n", timed[0].line.c_str());
         absl::StrAppend(&rows, rows.empty() ? "  " : ",\n  ", timed[0].json);
-        if (options.tune || options.stages) {
+        if (options.tune) {
           std::stable_sort(timed.begin(), timed.end(),
                            [](const Timed& a, const Timed& b) { return a.fraction > b.fraction; });
           for (size_t i = 0; i < std::min<size_t>(6, timed.size()); ++i)
@@ -605,10 +508,6 @@ int main(int argc, char** argv) {
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
     if (key == "--tune") {
       options.tune = true;
-      continue;
-    }
-    if (key == "--stages") {
-      options.stages = true;
       continue;
     }
     if (key == "--apart") {

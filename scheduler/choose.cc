@@ -216,4 +216,35 @@ absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule
   return absl::OkStatus();
 }
 
+void PinColumns(const SizedGroup& sized, Schedule& s) {
+  const std::vector<const SymNode*> symbols = sized.group->env().symbols();
+  for (const std::vector<AxisId>& columns : sized.shape.held) {
+    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns))) {
+      const size_t i = absl::c_find(symbols, symbol) - symbols.begin();
+      std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == symbol->name; });
+      s.facts.push_back({std::string(symbol->name), 1, sized.context.sizes[i]});
+    }
+  }
+}
+
+int64_t VectorsOf(const SizedGroup& sized, const Schedule& s) {
+  const int64_t whole = sized.columns / s.vector;
+  const bool is_more = !s.shift && sized.columns % s.vector != 0;
+  return std::max<int64_t>(1, whole + is_more);
+}
+
+int ColumnStates(const SizedGroup& sized) {
+  int states = 0;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    if (sized.shape.crosses[i] == Crossing::kRows)
+      states += kernel::NumComponents(sized.group->op(ExprId(i)));
+  }
+  return states;
+}
+
+int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
+  return int64_t{device.sms} *
+         std::clamp(s.min_ctas_per_sm, 1, std::max(1, device.max_threads_per_sm / s.threads()));
+}
+
 }  // namespace seam

@@ -18,12 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
-#include "scheduler/kernel/access.h"
-#include "scheduler/kernel/hold.h"
-#include "scheduler/kernel/rows_ahead.h"
+#include "scheduler/kept_rows.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
-#include "scheduler/trace.h"
 #include "scheduler/workload.h"
 
 namespace seam::reduction {
@@ -74,66 +71,6 @@ constexpr int kFewestFreeWords = 24;
 // Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
 constexpr int64_t kShiftedVectors = 16;
 
-// Rows at the tile level, for what a thread keeps of them between passes.
-class KeptRows {
- public:
-  static absl::StatusOr<KeptRows> Of(const SizedGroup& sized, const Schedule& s) {
-    TraceOptions options;
-    options.facts = s.facts;
-    options.alignment_bytes = s.alignment_bytes;
-    SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(*sized.group, sized.shape, options));
-    return KeptRows(sized, std::move(traced));
-  }
-
-  // Registers of a thread for that many vectors of a row: for the elements of large inputs, or for
-  // what it keeps instead of them.
-  double Words(int registers, const Schedule& s) const {
-    const int points = registers * s.vector;
-    const kernel::Holds holds =
-        kernel::ChooseHolds(traced_.tile, resident_, kernel::HoldLimits(points));
-    const bool computed = absl::c_linear_search(holds.computed, true);
-    return points * (computed ? std::max(holds.words, input_words_) : input_words_);
-  }
-
-  // Registers for what all rows read alike at a point, weights above all.
-  double AlikeWords() const {
-    double words = 0;
-    const kernel::TileKernel& tile = traced_.tile;
-    for (const kernel::TileValue& v : tile.values) {
-      const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(v.index, tile.row);
-      const bool of_column = absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
-        return space.column.is_symbolic() && kernel::DependsOn(v.index, space.column);
-      });
-      if (v.kind == kernel::TileKind::Load && of_column && !of_row)
-        words += DTypeBytes(v.dtype) / 4.0;
-    }
-    return words;
-  }
-
-  // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
-  int64_t StageBytes(const Schedule& s) const {
-    int64_t bytes = 0;
-    const auto copies =
-        kernel::FindRowCopies(traced_.tile, s.rows_per_cta(), s.shift ? s.vector : 1);
-    for (size_t id = 0; id < copies.size(); ++id) {
-      if (!copies[id] || !resident_[copies[id]->space]) continue;
-      bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(traced_.tile.values[id].dtype);
-    }
-    return bytes;
-  }
-
- private:
-  KeptRows(const SizedGroup& sized, TracedKernel traced)
-      : input_words_(sized.input_words), traced_(std::move(traced)) {
-    resident_.resize(traced_.tile.spaces.size());
-    for (int space : traced_.held_spaces) resident_[space] = true;
-  }
-
-  double input_words_;
-  TracedKernel traced_;
-  std::vector<bool> resident_;
-};
-
 // Shares a row of `vectors` vectors among lanes and warps: a power of two below a warp, whole warps
 // above. A share that would idle more than a quarter of the row's threads is taken only if there is
 // none better. False if no CTA holds the row.
@@ -152,25 +89,6 @@ bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> sha
     }
   }
   return false;
-}
-
-// Vectors of a row: of a shifted one those of its body.
-int64_t VectorsOf(const SizedGroup& sized, const Schedule& s) {
-  return std::max<int64_t>(
-      1, s.shift ? sized.columns / s.vector : CeilDivide(sized.columns, s.vector));
-}
-
-// The kernel is then one for rows of this length alone, in which no mask is left where the threads
-// cover it exactly: a quarter less instructions of a layer norm's backward pass.
-void PinColumns(const SizedGroup& sized, Schedule& s) {
-  const std::vector<const SymNode*> symbols = sized.group->env().symbols();
-  for (const std::vector<AxisId>& columns : sized.shape.held) {
-    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns))) {
-      const size_t i = absl::c_find(symbols, symbol) - symbols.begin();
-      std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == symbol->name; });
-      s.facts.push_back({std::string(symbol->name), 1, sized.context.sizes[i]});
-    }
-  }
 }
 
 // More of vectors that memory keeps narrower than 16 bytes, while these leave a CTA's threads: as
@@ -335,16 +253,6 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
   s.registers = std::clamp(kFewPoints / s.vector, 1, 4);
 }
-
-// CTAs that the device is sure to hold at once.
-int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
-  return int64_t{device.sms} *
-         std::clamp(s.min_ctas_per_sm, 1, std::max(1, device.max_threads_per_sm / s.threads()));
-}
-
-// Shared memory of a CTA that is no stage: states on their way between warps, barriers, and what
-// the driver takes.
-constexpr int64_t kOtherSharedBytes = 4096;
 
 // Registers for what a thread keeps of a row beside the states of its columns.
 constexpr int kOtherRegisters = 40, kMostRowRegisters = 120;
@@ -523,16 +431,11 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them.
 void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  const Fusion& group = *sized.group;
   // Lanes to what is contiguous all the same, vectors only to columns.
   const bool rows_are_neighbours = s.outer;
   s.outer = false;
   if (rows_are_neighbours) s.vector = 1;
-  int states = 0;  // A column's.
-  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-    const ExprId e(i);
-    if (sized.shape.crosses[i] == Crossing::kRows) states += kernel::NumComponents(group.op(e));
-  }
+  const int states = ColumnStates(sized);
   if (!rows_are_neighbours && states <= 2 && ChooseCluster(sized, rows, states, s)) return;
   if (rows_are_neighbours) {
     const int row_lanes = PowerOfTwoAtLeast(sized.rows, 32);

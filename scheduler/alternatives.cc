@@ -1,0 +1,434 @@
+#include "scheduler/alternatives.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "ir/status.h"
+#include "scheduler/choose.h"
+#include "scheduler/kept_rows.h"
+#include "scheduler/schedulers.h"
+#include "scheduler/workload.h"
+
+namespace seam {
+namespace {
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A step away from the heuristic's schedule counts as so much of the time, and so does each better
+// schedule of the same arrangement.
+constexpr double kStepCost = 0.02;
+// Registers that a thread has for addresses, indices and what is under way. Source: the registers
+// and spills of 200 schedules of layer norms by NVRTC for sm_90a.
+constexpr double kOtherWords = 20;
+// Columns of a piece that make a cluster's exchange worth its while.
+constexpr int64_t kLeastPiece = 4096;
+// Elements of a row that a thread has in hand.
+constexpr int kLeastElements = 4, kMostElements = 64;
+
+// Collects schedules with their estimates.
+class Collector {
+ public:
+  Collector(const SizedGroup& sized, const Schedule& chosen) : sized_(sized), chosen_(chosen) {}
+
+  // `steps`: in how much it differs from the chosen one beside how rows are shared.
+  void Add(const Schedule& s, double cost, int steps) {
+    if (s == chosen_) return;
+    found_.push_back({cost * (1 + kStepCost * steps), s});
+  }
+
+  // The best of each arrangement come before its lesser ones: the estimate tells these apart better
+  // than those.
+  std::vector<Schedule> Take() {
+    const auto cheaper = [](const Found& a, const Found& b) { return a.cost < b.cost; };
+    std::stable_sort(found_.begin(), found_.end(), cheaper);
+    std::map<std::tuple<int, bool, bool, bool>, int> before;
+    for (Found& f : found_) {
+      const Schedule& s = f.schedule;
+      f.cost *= 1 + kStepCost * before[{s.cluster, s.split > 1, s.persistent, s.stages > 0}]++;
+    }
+    std::stable_sort(found_.begin(), found_.end(), cheaper);
+    std::vector<Schedule> best;
+    for (const Found& found : found_) {
+      if (best.size() == kMostAlternatives) break;
+      if (!absl::c_linear_search(best, found.schedule)) best.push_back(found.schedule);
+    }
+    return best;
+  }
+
+  // The time of a schedule relative to a copy's, where `words` registers of a thread hold
+  // elements, `held_bytes` of them on their way, and `passes` are made over memory.
+  double Cost(const Schedule& s, double words, double held_bytes, double passes) const {
+    const DeviceInfo& device = sized_.context.device;
+    const double threads = s.threads();
+    double ctas_per_sm = std::floor(device.registers_per_sm / (threads * (words + kOtherWords)));
+    if (s.min_ctas_per_sm > 0) ctas_per_sm = std::min<double>(ctas_per_sm, s.min_ctas_per_sm);
+    ctas_per_sm = std::clamp(ctas_per_sm, 1.0,
+                             std::max(1.0, std::floor(device.max_threads_per_sm / threads)));
+    const double rows = static_cast<double>(std::max<int64_t>(sized_.rows, 1));
+    const double sets = std::ceil(rows / static_cast<double>(s.rows_per_cta()));
+    const double columns = static_cast<double>(std::max<int64_t>(sized_.columns, 1));
+    const double step = static_cast<double>(s.columns_at_once());
+    const double steps = s.persistent ? 1 : std::ceil(columns / (step * s.split));
+    // The ends of a shifted row are not counted.
+    const double covered = rows * std::min(columns, steps * step * s.split) /
+                           (sets * static_cast<double>(s.rows_per_cta()) * steps * step * s.split);
+    // CTAs beyond those that are there at once come in waves, the last of which is not full.
+    const double ctas = s.grid > 0 ? s.grid : sets * s.split;
+    const double waves = ctas / (ctas_per_sm * device.sms);
+    const double full = waves >= 1 ? waves / std::ceil(waves) : 1;
+    const double on_an_sm = std::min(ctas_per_sm, std::ceil(ctas / device.sms));
+    const double spread = std::min(1.0, ctas / device.sms);
+    const double busy =
+        std::min(1.0, on_an_sm * threads * held_bytes / static_cast<double>(4 * kBusyElements));
+    // Idle threads cost issue slots, not bytes.
+    return passes / (std::sqrt(covered) * std::max(busy, 0.01) * spread *
+                     (s.grid > 0 ? 1.0 : std::sqrt(full)));
+  }
+
+ private:
+  struct Found {
+    double cost;
+    Schedule schedule;
+  };
+  const SizedGroup& sized_;
+  const Schedule& chosen_;
+  std::vector<Found> found_;
+};
+
+// Rows of a reduction, in all the ways in which `chosen` may share and keep them.
+class RowAlternatives {
+ public:
+  static absl::StatusOr<std::vector<Schedule>> Of(const SizedGroup& sized, const Schedule& chosen) {
+    SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
+    RowAlternatives all(sized, chosen, rows);
+    all.ShareRows();
+    return all.collector_.Take();
+  }
+
+ private:
+  RowAlternatives(const SizedGroup& sized, const Schedule& chosen, const KeptRows& rows)
+      : sized_(sized),
+        chosen_(chosen),
+        rows_(rows),
+        device_(sized.context.device),
+        states_(ColumnStates(sized)),
+        crossed_(sized.shape.crossed()),
+        alike_words_(rows.AlikeWords()),
+        fixed_lanes_(sized.shape.outer || (sized.beside > 1 && sized.run < sized.columns)),
+        collector_(sized, chosen) {}
+
+  // Lanes lie along what is contiguous; where that is the columns, lanes and warps are for rows of
+  // any length, else the lanes stay and warps go down the columns.
+  void ShareRows() {
+    for (int vector = chosen_.vector; vector >= 1; vector /= 2) {
+      // Narrower vectors pay where rows start anywhere, or where lanes lie along rows.
+      if (vector < chosen_.vector && !chosen_.shift && !chosen_.outer) break;
+      Schedule s = chosen_;
+      s.vector = vector;
+      s.shift = chosen_.shift && vector > 1;
+      s.split = s.cluster = 1;
+      s.grid = s.stages = 0;
+      s.reread = s.early = s.one_launch = false;
+      if (fixed_lanes_) {
+        ShareAmongWarps(s);
+      } else {
+        ShareAmongThreads(s);
+      }
+    }
+  }
+
+  void ShareAmongThreads(Schedule s) {
+    for (int cluster = 1; cluster <= device_.max_cluster; cluster *= 2) {
+      const bool whole = !s.shift && s.vector > 1 && sized_.columns >= kLeastPiece * cluster;
+      if (cluster > 1 && !whole) break;
+      const int64_t vectors = CeilDivide(VectorsOf(sized_, s), cluster);
+      for (int registers = 1; registers * s.vector <= kMostElements; registers *= 2) {
+        if (registers * s.vector < kLeastElements) continue;
+        int64_t threads = CeilDivide(vectors, registers);
+        threads = threads < 32 ? PowerOfTwo(threads) : CeilDivide(threads, 32) * 32;
+        if (threads > 1024 || threads * registers > vectors + vectors / 4 + 31) continue;
+        s.cluster = cluster;
+        s.registers = registers;
+        s.lanes_per_row = cluster > 1 ? 32 : static_cast<int>(std::min<int64_t>(threads, 32));
+        s.warps_per_row = static_cast<int>(CeilDivide(threads, 32));
+        KeepRows(s, cluster > 1);
+      }
+    }
+    s.cluster = 1;
+    s.lanes_per_row = 32;
+    ReadRowsAgain(s);
+  }
+
+  void ShareAmongWarps(Schedule s) {
+    s.lanes_per_row = chosen_.lanes_per_row;
+    for (int warps = 1; warps <= 32; warps *= 2) {
+      for (int registers = 1; registers <= 32; registers *= 2) {
+        s.warps_per_row = warps;
+        s.registers = registers;
+        const int64_t cover = s.columns_per_step();
+        if (cover < sized_.columns || cover > sized_.columns + sized_.columns / 4 +
+                                                  int64_t{s.lanes_per_row} * registers * s.vector)
+          continue;
+        KeepRows(s, false);
+      }
+    }
+    ReadRowsAgain(s);
+  }
+
+  // Rows that the CTA or the cluster covers at once.
+  void KeepRows(Schedule s, bool in_cluster) {
+    s.persistent = true;
+    s.chan_welford = false;
+    if (Words(s) + s.registers * s.vector * states_ > kMostWords) return;
+    // Rows that start at different places, or that a cluster shares, are a CTA's only one.
+    const bool alone = in_cluster || (s.shift && crossed_);
+    for (const int cta_threads : {128, 256}) {
+      const int row_warps = alone ? 1 : std::max(1, cta_threads / 32 / s.warps_per_row);
+      if (cta_threads > 128 && row_warps == 1) continue;
+      s.row_warps = row_warps;
+      AskForThreads(s);
+    }
+  }
+
+  // Longer rows, or shorter ones of which a second pass finds much in the cache.
+  void ReadRowsAgain(Schedule s) {
+    if (states_ > 0 && chosen_.persistent) return;  // Their states would go to memory.
+    s.persistent = false;
+    s.chan_welford = true;
+    s.row_warps = 1;
+    for (const int warps : {4, 8, 16, 32}) {
+      for (int registers = 1; registers <= 8; registers *= 2) {
+        s.warps_per_row = warps;
+        s.registers = registers;
+        if (registers * s.vector > kMostElements / 2 || s.columns_per_step() > 2 * sized_.columns ||
+            Words(s) > kMostWords / 2) {
+          continue;
+        }
+        AskForThreads(s);
+        ShareAmongCtas(s);
+      }
+    }
+  }
+
+  // Few rows: several CTAs for each.
+  void ShareAmongCtas(Schedule s) {
+    if (crossed_) return;
+    const int64_t ctas = CeilDivide(sized_.rows, s.rows_per_cta());
+    const int64_t steps = CeilDivide(sized_.columns, s.columns_per_step());
+    if (s.shift) s.vector = 1;  // Such rows are not split where they start aligned.
+    s.shift = false;
+    for (const int waves : {1, 2, 4}) {
+      const int64_t split = std::min<int64_t>({waves * device_.sms / ctas, steps, 65535});
+      if (split < 2) continue;
+      s.split = static_cast<int>(split);
+      for (const int threads : {512, 1024, 2048}) {
+        s.min_ctas_per_sm = std::max(1, threads / s.threads());
+        const bool meet = ctas * split <= ResidentCtas(s, device_);
+        for (const bool one_launch : {false, true}) {
+          if (one_launch && !meet) continue;
+          s.one_launch = one_launch;
+          Add(s);
+        }
+      }
+    }
+  }
+
+  // How far it is from the heuristic's in what matters least or costs registers.
+  int Steps(const Schedule& s) const {
+    int steps = (s.early != chosen_.early) + (s.facts != chosen_.facts) + (s.stages == 2) +
+                2 * s.reread + (s.row_warps > 1 && s.threads() > 128);
+    for (int vector = s.vector; vector < chosen_.vector; vector *= 2) steps += 2;
+    return steps;
+  }
+
+  // Threads that an SM is asked to hold: more hide latency, fewer leave each more registers.
+  void AskForThreads(Schedule s) {
+    std::vector<int> asked;
+    for (const int threads : {256, 384, 512, 768, 1024, 1536}) {
+      s.min_ctas_per_sm = std::max(1, threads / s.threads());
+      if (s.min_ctas_per_sm * s.threads() > device_.max_threads_per_sm ||
+          absl::c_linear_search(asked, s.min_ctas_per_sm))
+        continue;
+      asked.push_back(s.min_ctas_per_sm);
+      TakeInTurn(s);
+    }
+  }
+
+  // A CTA for each set of rows, or rows in turn and the next ones brought ahead.
+  void TakeInTurn(Schedule s) {
+    const int64_t sets = CeilDivide(sized_.rows, s.rows_per_cta());
+    s.grid = 0;
+    if (crossed_ && !s.outer) {
+      const int64_t most = chosen_.persistent ? ResidentCtas(s, device_) : chosen_.grid;
+      s.grid = GridOf(s, std::min<int64_t>(sets, most));
+      if (s.grid == 0) return;
+    }
+    s.one_launch =
+        crossed_ && s.cluster == 1 && (s.grid > 0 ? s.grid : sets) <= ResidentCtas(s, device_);
+    if (s.cluster == 1) Toggle(s);
+    if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
+    const int64_t held = s.cluster > 1
+                             ? int64_t{CtasInClusters(device_, s.cluster)} * s.min_ctas_per_sm
+                             : ResidentCtas(s, device_);
+    if (s.cluster == 1 && sets <= held) return;  // No CTA takes a second turn.
+    s.grid = GridOf(s, std::min<int64_t>(sets * s.cluster, held));
+    if (s.grid == 0) return;
+    s.one_launch = crossed_ && s.cluster == 1 && s.grid <= ResidentCtas(s, device_);
+    const int64_t stage = rows_.StageBytes(s);
+    const int64_t room = device_.smem_bytes_per_cta / s.min_ctas_per_sm - kOtherSharedBytes;
+    for (const int stages : {3, 2}) {
+      if (stage == 0 || stages * stage > room) continue;
+      s.stages = stages;
+      for (const bool reread : {false, true}) {
+        s.reread = reread;
+        Toggle(s);
+      }
+    }
+  }
+
+  // A multiple of the CTAs of a cluster and, where rows are shifted, of those after which rows
+  // start alike. 0: there are fewer.
+  int GridOf(const Schedule& s, int64_t ctas) const {
+    int64_t step = s.cluster;
+    if (s.shift) step = s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta());
+    return static_cast<int>(std::min<int64_t>(ctas, 65535) / step * step);
+  }
+
+  // Weights ahead of the first reduction; the row's length as a constant, where no mask is left.
+  void Toggle(Schedule s) {
+    for (const bool early : {false, true}) {
+      s.early = early;
+      s.facts = chosen_.facts;
+      Add(s);
+      if (!s.persistent || s.columns_at_once() != sized_.columns) continue;
+      PinColumns(sized_, s);
+      if (s.facts != chosen_.facts) Add(s);
+    }
+  }
+
+  void Add(const Schedule& s) {
+    if (!CheckSchedule(s).ok()) return;
+    const int points = s.registers * s.vector;
+    double words = (s.reread ? 0 : Words(s)) + points * states_;
+    // Weights that are early or for all turns stay; narrow data are unpacked while the next come.
+    if (s.grid > 0 || s.early) words += points * alike_words_;
+    if (s.stages > 0 && sized_.widest_bytes < 4) words += points;
+    const int ctas = std::max(1, s.min_ctas_per_sm);
+    const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);
+    if (words + kOtherWords > registers) return;
+    const double element_bytes = sized_.input_words * 4;
+    double bytes = element_bytes * s.registers * s.vector;
+    if (s.stages > 0) bytes *= s.stages - 1;
+    // Of all passes the first brings what is read, the last writes.
+    const double reads = s.persistent ? 1 : 1.0 + 0.5 * std::max(1, sized_.shape.max_depth);
+    collector_.Add(s, collector_.Cost(s, words, bytes, reads), Steps(s));
+  }
+
+  // Registers of a thread for what it keeps of a row: a minimum cut, the same for as many points.
+  double Words(const Schedule& s) {
+    const auto [it, is_new] = words_.try_emplace(s.registers * s.vector, 0);
+    if (is_new) it->second = rows_.Words(s.registers, s);
+    return it->second;
+  }
+
+  static int64_t PowerOfTwo(int64_t n) {
+    int64_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+  }
+
+  const SizedGroup& sized_;
+  const Schedule& chosen_;
+  const KeptRows& rows_;
+  const DeviceInfo& device_;
+  const int states_;
+  const bool crossed_;
+  const double alike_words_;
+  const bool fixed_lanes_;
+  Collector collector_;
+  std::map<int, double> words_;  // By points.
+};
+
+// Points of a pointwise group: other vectors, CTAs of other sizes, several steps a CTA.
+std::vector<Schedule> PointAlternatives(const SizedGroup& sized, const Schedule& chosen) {
+  Collector collector(sized, chosen);
+  const DeviceInfo& device = sized.context.device;
+  const double words = WorkloadOf(*sized.group).words;
+  const auto add = [&](const Schedule& s) {
+    if (!CheckSchedule(s).ok() || words * s.vector * s.registers > kMostWords) return;
+    const double bytes = sized.input_words * 4 * s.vector * s.registers;
+    collector.Add(s, collector.Cost(s, words * s.vector * s.registers, bytes, 1),
+                  (s.vector != chosen.vector) + (s.threads() != chosen.threads()) +
+                      (s.min_ctas_per_sm != chosen.min_ctas_per_sm) +
+                      (s.registers != chosen.registers));
+  };
+  for (int vector = chosen.vector; vector >= std::max(1, chosen.vector / 4); vector /= 2) {
+    for (int warps = 1; warps <= 32; warps *= 2) {
+      for (const int threads : {0, 1024, 1536, 2048}) {
+        Schedule s = chosen;
+        s.vector = vector;
+        if (threads > device.max_threads_per_sm) continue;
+        s.min_ctas_per_sm = threads / (32 * warps);
+        if (threads > 0 && s.min_ctas_per_sm > 32) continue;  // Of an SM's CTAs there are 32.
+        if (sized.columns <= 1) {
+          s.row_warps = warps;
+          add(s);
+          continue;
+        }
+        for (int row_warps = 1; row_warps <= warps; row_warps *= 2) {
+          for (const int registers : {1, 2, 4}) {
+            s.row_warps = row_warps;
+            s.warps_per_row = warps / row_warps;
+            s.registers = registers;
+            if (s.columns_per_step() > 2 * sized.columns && s.warps_per_row * registers > 1)
+              continue;
+            s.split = static_cast<int>(
+                std::min<int64_t>(CeilDivide(sized.columns, s.columns_per_step()), 65535));
+            add(s);
+          }
+        }
+      }
+    }
+  }
+  return collector.Take();
+}
+
+// Islands: CTAs of other sizes for all of them, narrower vectors. What an island would like by
+// itself cannot be had, as all have as many threads.
+std::vector<Schedule> IslandAlternatives(const Schedule& chosen) {
+  std::vector<Schedule> list;
+  for (const int narrower : {1, 2}) {
+    for (const int warps : {4, 8, 16, 2, 32, 1}) {
+      Schedule s = chosen;
+      bool fits = true;
+      for (Schedule& island : s.islands) {
+        island.vector = std::max(1, island.vector / narrower);
+        fits &= warps % island.warps_per_row == 0;
+        island.row_warps = std::max(1, warps / island.warps_per_row);
+        fits &= CheckSchedule(island).ok();
+      }
+      if (fits && !(s == chosen) && !absl::c_linear_search(list, s)) list.push_back(std::move(s));
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Schedule>> Alternatives(const Fusion& group, const Schedule& chosen,
+                                                   const ScheduleContext& context) {
+  if (chosen.kind == SchedulerKind::kHorizontal) return IslandAlternatives(chosen);
+  if (chosen.kind != SchedulerKind::kPointwise && chosen.kind != SchedulerKind::kReduction)
+    return std::vector<Schedule>();
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  if (sized.rows == 0) return std::vector<Schedule>();
+  if (chosen.kind == SchedulerKind::kPointwise) return PointAlternatives(sized, chosen);
+  return RowAlternatives::Of(sized, chosen);
+}
+
+}  // namespace seam

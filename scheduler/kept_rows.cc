@@ -1,0 +1,59 @@
+#include "scheduler/kept_rows.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "ir/status.h"
+#include "scheduler/kernel/access.h"
+#include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/rows_ahead.h"
+
+namespace seam {
+
+KeptRows::KeptRows(const SizedGroup& sized, TracedKernel traced)
+    : input_words_(sized.input_words), traced_(std::move(traced)) {
+  resident_.resize(traced_.tile.spaces.size());
+  for (int space : traced_.held_spaces) resident_[space] = true;
+}
+
+absl::StatusOr<KeptRows> KeptRows::Of(const SizedGroup& sized, const Schedule& s) {
+  TraceOptions options;
+  options.facts = s.facts;
+  options.alignment_bytes = s.alignment_bytes;
+  SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(*sized.group, sized.shape, options));
+  return KeptRows(sized, std::move(traced));
+}
+
+double KeptRows::Words(int registers, const Schedule& s) const {
+  const int points = registers * s.vector;
+  const kernel::Holds holds =
+      kernel::ChooseHolds(traced_.tile, resident_, kernel::HoldLimits(points));
+  const bool computed = absl::c_linear_search(holds.computed, true);
+  return points * (computed ? std::max(holds.words, input_words_) : input_words_);
+}
+
+double KeptRows::AlikeWords() const {
+  double words = 0;
+  const kernel::TileKernel& tile = traced_.tile;
+  for (const kernel::TileValue& v : tile.values) {
+    const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(v.index, tile.row);
+    const bool of_column = absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
+      return space.column.is_symbolic() && kernel::DependsOn(v.index, space.column);
+    });
+    if (v.kind == kernel::TileKind::Load && of_column && !of_row)
+      words += DTypeBytes(v.dtype) / 4.0;
+  }
+  return words;
+}
+
+int64_t KeptRows::StageBytes(const Schedule& s) const {
+  int64_t bytes = 0;
+  const auto copies = kernel::FindRowCopies(traced_.tile, s.rows_per_cta(), s.shift ? s.vector : 1);
+  for (size_t id = 0; id < copies.size(); ++id) {
+    if (!copies[id] || !resident_[copies[id]->space]) continue;
+    bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(traced_.tile.values[id].dtype);
+  }
+  return bytes;
+}
+
+}  // namespace seam

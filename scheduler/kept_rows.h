@@ -1,0 +1,41 @@
+// KeptRows: what rows at the tile level ask of a thread's registers and of a CTA's shared memory.
+//
+// Thread-safety: immutable once built.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "scheduler/choose.h"
+#include "scheduler/trace.h"
+
+namespace seam {
+
+// Shared memory of a CTA that is no stage: states on their way between warps, barriers, and what
+// the driver takes.
+inline constexpr int64_t kOtherSharedBytes = 4096;
+
+class KeptRows {
+ public:
+  // With the facts and the alignment of `s`. Errors: those of Trace.
+  static absl::StatusOr<KeptRows> Of(const SizedGroup& sized, const Schedule& s);
+
+  // Registers of a thread for that many vectors of a row: for the elements of large inputs, or for
+  // what it keeps instead of them.
+  double Words(int registers, const Schedule& s) const;
+
+  // Registers for what all rows read alike at a point, weights above all.
+  double AlikeWords() const;
+
+  // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
+  int64_t StageBytes(const Schedule& s) const;
+
+ private:
+  KeptRows(const SizedGroup& sized, TracedKernel traced);
+
+  double input_words_;
+  TracedKernel traced_;
+  std::vector<bool> resident_;
+};
+
+}  // namespace seam

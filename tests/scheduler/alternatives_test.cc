@@ -1,0 +1,198 @@
+// The schedules that are worth timing beside the heuristic's: each is right, they are few, and
+// always the same.
+#include "scheduler/alternatives.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using Sizes = std::map<std::string, int64_t>;
+
+ScheduleContext ContextOf(const Fusion& group, const Sizes& sizes, int alignment_bytes) {
+  ScheduleContext context;
+  for (const SymNode* s : group.env().symbols())
+    context.sizes.push_back(sizes.at(std::string(s->name)));
+  context.alignment_bytes = alignment_bytes;
+  context.device = Devices()[0];
+  return context;
+}
+
+struct Case {
+  const char* name;
+  SchedulerKind kind;
+  std::string text;
+  Sizes sizes;
+  int every = 1;        // Of the alternatives that run on the simulator.
+  size_t at_least = 8;  // Alternatives.
+  int alignment_bytes = 16;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+constexpr char kLayerNorm[] = R"(fusion norm {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: f32[N]
+  y, mean, rstd = layer_norm(cast(x, dtype=f32), w, axes=[1], eps=1e-5)
+  out = cast(y, dtype=bf16)
+  output out
+  output mean
+})";
+constexpr char kColumnSums[] = R"(fusion columns {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  y = x / sum(x * x, axes=[0], keepdims=true)
+  output y
+})";
+constexpr char kCrossed[] = R"(fusion crossed {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input g: f32[M, N]
+  rows = g * x - sum(g * x, axes=[1], keepdims=true)
+  columns = sum(g, axes=[0])
+  output rows
+  output columns
+})";
+constexpr char kPoints[] = R"(fusion points {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input b: f32[N]
+  y = cast(cast(x, dtype=f32) * 2.0 + b, dtype=bf16)
+  output y
+})";
+constexpr char kIslands[] = R"(fusion islands {
+  symbol M
+  symbol N
+  input a: f32[M, N]
+  input b: f32[N]
+  x = exp(a)
+  y = sin(b)
+  output x
+  output y
+})";
+
+std::vector<Case> Cases() {
+  const SchedulerKind reduction = SchedulerKind::kReduction;
+  return {
+      {"LayerNorm", reduction, kLayerNorm, {{"M", 300}, {"N", 72}}, 6},
+      {"LayerNormOdd", reduction, kLayerNorm, {{"M", 7}, {"N", 301}}, 5},
+      {"LayerNormMisaligned", reduction, kLayerNorm, {{"M", 9}, {"N", 256}}, 5, 8, 2},
+      {"LayerNormLong", reduction, kLayerNorm, {{"M", 3}, {"N", 8200}}, 12},
+      {"LayerNormClusters", reduction, kLayerNorm, {{"M", 9}, {"N", 16400}}, 15},
+      {"FewLongRows", reduction, kLayerNorm, {{"M", 1}, {"N", 40000}}, 15},
+      {"ColumnSums", reduction, kColumnSums, {{"M", 67}, {"N", 36}}, 4},
+      {"ColumnSumsOdd", reduction, kColumnSums, {{"M", 129}, {"N", 37}}, 4},
+      {"Crossed", reduction, kCrossed, {{"M", 290}, {"N", 64}}, 6},
+      {"CrossedOdd", reduction, kCrossed, {{"M", 35}, {"N", 131}}, 3},
+      {"Points", SchedulerKind::kPointwise, kPoints, {{"M", 19}, {"N", 64}}, 2},
+      {"PointsOdd", SchedulerKind::kPointwise, kPoints, {{"M", 19}, {"N", 67}}, 2, 4},
+      {"Islands", SchedulerKind::kHorizontal, kIslands, {{"M", 33}, {"N", 12}}, 1, 4},
+  };
+}
+
+class AlternativesOf : public ::testing::TestWithParam<Case> {};
+
+TEST_P(AlternativesOf, AreFewDifferentRepeatableAndRight) {
+  const Case& c = GetParam();
+  const absl::StatusOr<Fusion> group = ParseFusion(c.text);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context = ContextOf(*group, c.sizes, c.alignment_bytes);
+  const absl::StatusOr<Schedule> chosen = FindScheduler(c.kind)->choose(*group, context);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_LE(list->size(), kMostAlternatives);
+  EXPECT_GE(list->size(), c.at_least);
+  EXPECT_EQ(std::count(list->begin(), list->end(), *chosen), 0);
+  std::set<std::string> lines;
+  for (const Schedule& s : *list) lines.insert(s.ToString());
+  EXPECT_GE(lines.size() + 1, list->size());
+  EXPECT_EQ(*Alternatives(*group, *chosen, context), *list);
+
+  for (size_t i = 0; i < list->size(); ++i) {
+    const absl::StatusOr<LaunchPlan> plan = FindScheduler(c.kind)->lower(*group, (*list)[i]);
+    ASSERT_TRUE(plan.ok()) << (*list)[i].ToString() << ": " << plan.status();
+    if (i % c.every != 0) continue;
+    testing::GroupRun run{.sizes = c.sizes, .alignment_bytes = c.alignment_bytes};
+    run.edit = [&](Schedule& s) { s = (*list)[i]; };
+    const testing::GroupResult result = testing::RunGroup(*group, run);
+    ASSERT_TRUE(result.status.ok()) << (*list)[i].ToString() << ": " << result.status;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AlternativesOf, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Alternatives, StayWithinTheDevice) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const DeviceInfo& device : Devices()) {
+    ScheduleContext context = ContextOf(*group, {{"M", 65536}, {"N", 32768}}, 16);
+    context.device = device;
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+    ASSERT_TRUE(list.ok()) << list.status();
+    EXPECT_GT(list->size(), 10u) << device.name;
+    for (const Schedule& s : *list) {
+      EXPECT_LE(s.cluster, device.max_cluster) << s.ToString();
+      EXPECT_LE(s.min_ctas_per_sm * s.threads(), device.max_threads_per_sm) << s.ToString();
+      const absl::StatusOr<LaunchPlan> plan =
+          FindScheduler(SchedulerKind::kReduction)->lower(*group, s);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      for (const KernelLaunch& launch : plan->launches)
+        EXPECT_LE(launch.kernel.SharedBytes(), device.smem_bytes_per_cta) << s.ToString();
+    }
+  }
+}
+
+// What wins on an H200 by docs/schedulers.md is near the front of the list.
+TEST(Alternatives, TheBestKnownComeFirst) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context = ContextOf(*group, {{"M", 65536}, {"N", 4096}}, 16);
+  const absl::StatusOr<Schedule> chosen =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_GT(list->size(), 20u);
+  for (size_t i = 0; i < 10; ++i) EXPECT_TRUE((*list)[i].persistent) << (*list)[i].ToString();
+  const auto with = [&](int registers) {
+    return std::any_of(list->begin(), list->begin() + 20,
+                       [&](const Schedule& s) { return s.registers == registers; });
+  };
+  EXPECT_TRUE(with(2));
+  EXPECT_TRUE(with(4));
+}
+
+TEST(Alternatives, NoneWhereThereIsNoChoice) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext empty = ContextOf(*group, {{"M", 0}, {"N", 4}}, 16);
+  const absl::StatusOr<Schedule> chosen =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, empty);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_TRUE(Alternatives(*group, *chosen, empty)->empty());
+  Schedule library;
+  library.kind = SchedulerKind::kLibrary;
+  EXPECT_TRUE(Alternatives(*group, library, empty)->empty());
+}
+
+}  // namespace
+}  // namespace seam
