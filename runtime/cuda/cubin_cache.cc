@@ -1,25 +1,10 @@
 #include "runtime/cuda/cubin_cache.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <ctime>
-#include <filesystem>
-#include <limits>
-#include <system_error>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace seam::cuda {
@@ -49,12 +34,7 @@ struct Header {
 static_assert(sizeof(Header) == 96, "padding would be written uninitialised");
 
 constexpr size_t kChecksumBytes = sizeof(XXH128_canonical_t);
-// No kernel comes near this; a larger file is foreign.
-constexpr size_t kMaxFileBytes = 64u << 20;
-constexpr char kSuffix[] = ".cubin";
-constexpr size_t kKeyDigits = 32;
-// A temporary file this old belongs to a process that died.
-constexpr int64_t kStaleSeconds = 3600;
+constexpr char kWhat[] = "Compiled kernels";
 
 XXH128_canonical_t Checksum(absl::string_view bytes) {
   XXH128_canonical_t checksum;
@@ -127,77 +107,7 @@ std::optional<CompiledKernel> Decode(const CubinKey& key, absl::string_view file
   return kernel;
 }
 
-// Writing past RLIMIT_FSIZE raises SIGXFSZ, which would end the process. While this lives, the
-// write of this thread fails with EFBIG instead.
-class FileSizeSignalBlock {
- public:
-  FileSizeSignalBlock() {
-    sigemptyset(&signal_);
-    sigaddset(&signal_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
-  }
-  ~FileSizeSignalBlock() {
-    const timespec now = {};
-    while (sigtimedwait(&signal_, nullptr, &now) < 0 && errno == EINTR) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  FileSizeSignalBlock(const FileSizeSignalBlock&) = delete;
-  FileSizeSignalBlock& operator=(const FileSizeSignalBlock&) = delete;
-
- private:
-  sigset_t signal_;
-  sigset_t before_;
-};
-
-// 0 or errno.
-int WriteAll(int fd, absl::string_view bytes) {
-  FileSizeSignalBlock block;
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written > 0) {
-      bytes.remove_prefix(written);
-    } else if (written == 0 || errno != EINTR) {
-      return written == 0 ? EIO : errno;
-    }
-  }
-  return 0;
-}
-
-// False if not `bytes->size()` bytes come.
-bool ReadAll(int fd, std::string* bytes) {
-  size_t have = 0;
-  while (have < bytes->size()) {
-    const ssize_t got = read(fd, bytes->data() + have, bytes->size() - have);
-    if (got > 0) {
-      have += got;
-    } else if (got == 0 || errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
-
-std::string ErrorText(int error) { return std::generic_category().message(error); }
-
-// What the cache may delete: its own files, whatever else lies in the directory.
-enum class FileKind { kForeign, kKernel, kTemporary };
-
-FileKind KindOf(absl::string_view name) {
-  const size_t digits = std::min(name.find_first_not_of("0123456789abcdef"), name.size());
-  if (digits != kKeyDigits || !absl::StartsWith(name.substr(kKeyDigits), kSuffix)) {
-    return FileKind::kForeign;
-  }
-  const absl::string_view end = name.substr(kKeyDigits + sizeof(kSuffix) - 1);
-  if (end.empty()) return FileKind::kKernel;
-  return end.size() == 7 && end[0] == '.' ? FileKind::kTemporary : FileKind::kForeign;
-}
-
 }  // namespace
-
-std::string CubinKey::Hex() const {
-  return absl::StrCat(absl::Hex(high, absl::kZeroPad16), absl::Hex(low, absl::kZeroPad16));
-}
 
 CubinKey MakeCubinKey(const CompileRequest& request, absl::string_view compiler) {
   // Lengths before texts, so that no two requests make the same bytes.
@@ -210,162 +120,26 @@ CubinKey MakeCubinKey(const CompileRequest& request, absl::string_view compiler)
   absl::StrAppend(&bytes, request.max_registers, ";", request.options.size(), ";");
   for (const std::string& option : request.options) add(option);
   add(request.source);
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return {hash.high64, hash.low64};
+  return FileKey::Of(bytes);
 }
 
 std::unique_ptr<CubinCache> CubinCache::FromEnvironment() {
-  auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value != nullptr ? value : "");
-  };
-  std::string directory = variable("SEAM_CACHE_DIR");
-  if (directory == "off") return std::make_unique<CubinCache>("", 0);
-  std::string warning;
-  if (directory.empty()) {
-    const std::string cache_home = variable("XDG_CACHE_HOME");
-    const std::string home = variable("HOME");
-    if (!cache_home.empty()) {
-      directory = absl::StrCat(cache_home, "/seam");
-    } else if (!home.empty()) {
-      directory = absl::StrCat(home, "/.cache/seam");
-    } else {
-      warning = "Compiled kernels are not kept: set SEAM_CACHE_DIR, as neither it nor HOME is set.";
-    }
-  }
-  int64_t megabytes = 512;
-  if (const std::string text = variable("SEAM_CACHE_MB"); !text.empty()) {
-    int64_t number = 0;
-    if (absl::SimpleAtoi(text, &number) && number >= 0) {
-      megabytes = std::min<int64_t>(number, std::numeric_limits<int64_t>::max() >> 20);
-    } else {
-      warning = absl::StrCat("SEAM_CACHE_MB is no number of megabytes (\"", text,
-                             "\"): the cache of compiled kernels keeps to ", megabytes, ".");
-    }
-  }
-  auto cache = std::make_unique<CubinCache>(std::move(directory), megabytes << 20);
-  cache->warning_ = std::move(warning);
-  return cache;
+  return std::unique_ptr<CubinCache>(new CubinCache(CacheLocation::FromEnvironment(kWhat)));
 }
 
-CubinCache::CubinCache(std::string directory, int64_t capacity_bytes)
-    : directory_(std::move(directory)), capacity_bytes_(capacity_bytes) {}
-
-std::string CubinCache::FilePath(const CubinKey& key) const {
-  return absl::StrCat(directory_, "/", key.Hex(), kSuffix);
-}
-
-std::string CubinCache::warning() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return warning_;
-}
-
-void CubinCache::Warn(std::string sentence) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (warning_.empty()) warning_ = std::move(sentence);
-}
+CubinCache::CubinCache(CacheLocation location) : files_(std::move(location), ".cubin", kWhat) {}
 
 std::optional<CompiledKernel> CubinCache::Find(const CubinKey& key) {
-  if (directory_.empty()) return std::nullopt;
-  // O_NONBLOCK: opening a FIFO that lies there must not wait for a writer.
-  const int fd = open(FilePath(key).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    if (errno != ENOENT) {
-      Warn(absl::StrCat("Kernels compiled earlier cannot be read from ", directory_, ": ",
-                        ErrorText(errno), "."));
-    }
-    return std::nullopt;
-  }
   std::optional<CompiledKernel> kernel;
-  struct stat file;
-  if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size >= 0 &&
-      static_cast<uint64_t>(file.st_size) <= kMaxFileBytes) {
-    std::string bytes(static_cast<size_t>(file.st_size), '\0');
-    if (ReadAll(fd, &bytes)) kernel = Decode(key, bytes);
-    // The time of modification is the time of last use, for Evict.
-    if (kernel.has_value()) futimens(fd, nullptr);
-  }
-  close(fd);
+  files_.Find(key, [&](absl::string_view bytes) {
+    kernel = Decode(key, bytes);
+    return kernel.has_value();
+  });
   return kernel;
 }
 
 void CubinCache::Store(const CubinKey& key, const CompiledKernel& kernel) {
-  if (directory_.empty()) return;
-  const std::string bytes = Encode(key, kernel);
-  if (bytes.size() > kMaxFileBytes || static_cast<int64_t>(bytes.size()) > capacity_bytes_) return;
-
-  auto fail = [&](int error) {
-    Warn(
-        absl::StrCat("Compiled kernels are not kept in ", directory_, ": ", ErrorText(error), "."));
-  };
-  const std::string path = FilePath(key);
-  std::string temporary = absl::StrCat(path, ".XXXXXX");
-  int fd = mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) {
-    std::error_code error;
-    std::filesystem::create_directories(std::string(directory_), error);
-    if (error) return fail(error.value());
-    temporary = absl::StrCat(path, ".XXXXXX");
-    fd = mkostemp(temporary.data(), O_CLOEXEC);
-  }
-  if (fd < 0) return fail(errno);
-  int error = WriteAll(fd, bytes);
-  // No fsync: a file that a crash cut off fails its checksum. But a full disk may show only here.
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    unlink(temporary.c_str());
-    return fail(error);
-  }
-
-  std::lock_guard<std::mutex> lock(mutex_);
-  bytes_until_eviction_ -= static_cast<int64_t>(bytes.size());
-  if (bytes_until_eviction_ <= 0) Evict();
-}
-
-void CubinCache::Evict() {
-  const int64_t slack_bytes = capacity_bytes_ / 16;
-  bytes_until_eviction_ = slack_bytes;
-  struct Entry {
-    timespec used;
-    std::string name;
-    int64_t bytes;
-  };
-  std::vector<Entry> entries;
-  int64_t total_bytes = 0;
-  DIR* directory = opendir(directory_.c_str());
-  if (directory == nullptr) return;
-  const int directory_fd = dirfd(directory);
-  const int64_t now = std::time(nullptr);
-  while (const dirent* item = readdir(directory)) {
-    struct stat file;
-    const FileKind kind = KindOf(item->d_name);
-    if (kind == FileKind::kForeign ||
-        fstatat(directory_fd, item->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(file.st_mode)) {
-      continue;
-    }
-    if (kind == FileKind::kTemporary) {
-      if (now - file.st_mtim.tv_sec > kStaleSeconds) unlinkat(directory_fd, item->d_name, 0);
-      continue;
-    }
-    entries.push_back({file.st_mtim, item->d_name, static_cast<int64_t>(file.st_size)});
-    total_bytes += file.st_size;
-  }
-  if (total_bytes > capacity_bytes_ - slack_bytes) {
-    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-      if (a.used.tv_sec != b.used.tv_sec) return a.used.tv_sec < b.used.tv_sec;
-      if (a.used.tv_nsec != b.used.tv_nsec) return a.used.tv_nsec < b.used.tv_nsec;
-      return a.name < b.name;
-    });
-    for (const Entry& entry : entries) {
-      if (total_bytes <= capacity_bytes_ - slack_bytes) break;
-      if (unlinkat(directory_fd, entry.name.c_str(), 0) == 0 || errno == ENOENT) {
-        total_bytes -= entry.bytes;
-      }
-    }
-  }
-  closedir(directory);
+  files_.Store(key, Encode(key, kernel));
 }
 
 }  // namespace seam::cuda

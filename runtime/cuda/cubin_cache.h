@@ -4,62 +4,47 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
+#include "runtime/cuda/file_cache.h"
 #include "runtime/cuda/nvrtc.h"
 
 namespace seam::cuda {
 
-// 128-bit hash of everything that changes the binary.
-struct CubinKey {
-  uint64_t high = 0;
-  uint64_t low = 0;
-
-  friend bool operator==(const CubinKey& a, const CubinKey& b) {
-    return a.high == b.high && a.low == b.low;
-  }
-  std::string Hex() const;  // 32 digits
-};
+using CubinKey = FileKey;
 
 // `compiler` is Nvrtc::identity(). The request's name does not count.
 CubinKey MakeCubinKey(const CompileRequest& request, absl::string_view compiler);
 
 // Invariant: Find returns only what Store was given under the same key, byte for byte; a file is
-// believed only if its magic, version, key, sizes and checksum agree. Files appear by rename, so
-// readers never see half of one. Safe from many threads and processes at once.
+// believed only if its magic, version, key, sizes and checksum agree. Safe from many threads and
+// processes at once.
 class CubinCache {
  public:
-  // The user's cache: $SEAM_CACHE_DIR, else $XDG_CACHE_HOME/seam, else ~/.cache/seam, with at most
-  // $SEAM_CACHE_MB (default 512) megabytes. SEAM_CACHE_DIR=off: a cache that keeps nothing.
+  // The user's cache; see CacheLocation.
   static std::unique_ptr<CubinCache> FromEnvironment();
 
   // Touches no file before the first Find or Store. An empty `directory` keeps nothing.
-  CubinCache(std::string directory, int64_t capacity_bytes);
+  CubinCache(std::string directory, int64_t capacity_bytes)
+      : CubinCache(CacheLocation{std::move(directory), capacity_bytes}) {}
 
   // The kernel kept under `key`, with from_cache set; nullopt if there is none to be believed.
   std::optional<CompiledKernel> Find(const CubinKey& key);
 
-  // Keeps `kernel`, replacing what is there. Over the capacity, the files unused for longest are
-  // deleted: linear in the number of files, once per sixteenth of the capacity written.
+  // Keeps `kernel`, replacing what is there; cost as of FileCache::Store.
   void Store(const CubinKey& key, const CompiledKernel& kernel);
 
-  const std::string& directory() const { return directory_; }
+  const std::string& directory() const { return files_.directory(); }
   // One sentence about the first thing that kept the cache from working; empty if nothing did.
-  std::string warning() const;
+  std::string warning() const { return files_.warning(); }
 
  private:
-  std::string FilePath(const CubinKey& key) const;
-  void Warn(std::string sentence);
-  void Evict();
-
-  const std::string directory_;
-  const int64_t capacity_bytes_;
-  mutable std::mutex mutex_;
-  std::string warning_;
-  int64_t bytes_until_eviction_ = 0;  // May still be written before the directory is scanned.
+  explicit CubinCache(CacheLocation location);
+  FileCache files_;
 };
 
 }  // namespace seam::cuda
