@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "ir/fusion.h"
+#include "ir/status.h"
 #include "runtime/cuda/allocator.h"
 #include "runtime/executable.h"
 #include "runtime/tensor.h"
@@ -75,9 +76,19 @@ class Backend {
   virtual ~Backend() = default;
 
   // Makes kernels ready to be launched, several at once; equal ones become one. result[i] belongs
-  // to kernels[i].
-  virtual absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> Load(
+  // to kernels[i]; one failure stops no other.
+  virtual std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> LoadEach(
       absl::Span<const kernel::Kernel* const> kernels) = 0;
+  // The same, or the first failure.
+  absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> Load(
+      absl::Span<const kernel::Kernel* const> kernels) {
+    std::vector<std::shared_ptr<const LoadedKernel>> loaded;
+    for (absl::StatusOr<std::shared_ptr<const LoadedKernel>>& kernel : LoadEach(kernels)) {
+      SEAM_RETURN_IF_ERROR(kernel.status());
+      loaded.push_back(*std::move(kernel));
+    }
+    return loaded;
+  }
   // OK if library calls run here.
   virtual absl::Status SupportsLibrary() const = 0;
 

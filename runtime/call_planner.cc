@@ -115,10 +115,10 @@ absl::Status CallPlanner::PlanGroup(int step) {
 
   SchedulerKind as = group.scheduler;
   if (as == SchedulerKind::kAlias) {
-    const absl::StatusOr<std::shared_ptr<Variant>> views = group.FindOrLower(as, context);
+    const absl::StatusOr<GroupProgram::Choice> views = group.Choose(as, context, nullptr);
     if (views.ok()) {
-      group.Keep(*views);
-      SEAM_ASSIGN_OR_RETURN(const bool placed, PlaceViews(step, (*views)->plan(), sizes));
+      group.Keep(views->variant);
+      SEAM_ASSIGN_OR_RETURN(const bool placed, PlaceViews(step, views->variant->plan(), sizes));
       if (placed) return absl::OkStatus();
     } else if (!absl::IsUnimplemented(views.status())) {
       return views.status();
@@ -133,7 +133,9 @@ absl::Status CallPlanner::PlanGroup(int step) {
       context.alignment_bytes = std::min(context.alignment_bytes, storage_[value].alignment);
   }
   Step& planned = steps_[step];
-  SEAM_ASSIGN_OR_RETURN(planned.variant, group.FindOrLower(as, context));
+  SEAM_ASSIGN_OR_RETURN(GroupProgram::Choice choice, group.Choose(as, context, tuned_));
+  planned.variant = std::move(choice.variant);
+  planned.origin = std::move(choice.origin);
   if (planned.variant->plan().library) SEAM_RETURN_IF_ERROR(backend_.SupportsLibrary());
   SEAM_ASSIGN_OR_RETURN(planned.sizes, planned.variant->Sizes(context.sizes));
   for (size_t i = 0; i < planned.sizes.workspace_elements.size(); ++i) {
@@ -142,6 +144,8 @@ absl::Status CallPlanner::PlanGroup(int step) {
         NewBlock(elements * DTypeBytes(planned.variant->plan().workspaces[i].dtype), step));
     planned.tracked_workspaces.push_back(Track(elements));
   }
+  planned.as = as;
+  planned.context = std::move(context);
   return absl::OkStatus();
 }
 

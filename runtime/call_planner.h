@@ -42,14 +42,24 @@ struct CallShape {
 
 class CallPlanner {
  public:
-  CallPlanner(const Fusion& fusion, Program& program, Backend& backend)
-      : fusion_(fusion), program_(program), backend_(backend) {}
+  // `tuned` may be null: then heuristics choose all schedules.
+  CallPlanner(const Fusion& fusion, Program& program, Backend& backend, TunedSchedules* tuned)
+      : fusion_(fusion), program_(program), backend_(backend), tuned_(tuned) {}
 
   // Errors: those of the schedulers, naming the group; kUnimplemented; what loading kernels gives.
   absl::StatusOr<PreparedCall> Plan(const SizeBinding& binding, const CallShape& shape);
 
-  // The variant that the last Plan chose for a group; null for one whose results are views.
-  const Variant* chosen(size_t group) const { return steps_[group].variant.get(); }
+  // What the last Plan chose for a group.
+  struct Step {
+    std::shared_ptr<Variant> variant;  // Null: only views.
+    std::string origin;                // As in GroupProgram::Choice.
+    SchedulerKind as = SchedulerKind::kNone;
+    ScheduleContext context;
+    PlanSizes sizes;
+    std::vector<int> workspaces;  // Blocks.
+    std::vector<int> tracked_workspaces;
+  };
+  const Step& step(size_t group) const { return steps_[group]; }
 
  private:
   // Where a value lies.
@@ -61,12 +71,6 @@ class CallPlanner {
     int alignment = 16;
     int tracked = -1;
     Tensor type;  // Null data.
-  };
-  struct Step {
-    std::shared_ptr<Variant> variant;  // Null: only views.
-    PlanSizes sizes;
-    std::vector<int> workspaces;  // Blocks.
-    std::vector<int> tracked_workspaces;
   };
 
   absl::Status PlaceInputs();
@@ -88,6 +92,7 @@ class CallPlanner {
   const Fusion& fusion_;
   Program& program_;
   Backend& backend_;
+  TunedSchedules* const tuned_;
 
   // Of the call being planned.
   const SizeBinding* binding_ = nullptr;

@@ -30,8 +30,15 @@ absl::StatusOr<Executable> Compile(Fusion fusion, const CompileOptions& options)
   } else {
     SEAM_ASSIGN_OR_RETURN(program, SegmentProgram(*whole, options));
   }
-  Executable executable(
-      std::make_unique<Executable::Impl>(whole, kind, std::move(backend), std::move(program)));
+  std::shared_ptr<TunedSchedules> tuned;
+  if (options.use_tuned && options.tuned != nullptr) {
+    tuned =
+        std::shared_ptr<TunedSchedules>(options.tuned, [](TunedSchedules*) {});  // The caller's.
+  } else if (options.use_tuned) {
+    tuned = TunedSchedules::FromEnvironment();
+  }
+  Executable executable(std::make_unique<Executable::Impl>(whole, kind, std::move(backend),
+                                                           std::move(program), std::move(tuned)));
   bool complete = true;
   for (const std::optional<int64_t>& value : hints.values) complete &= value.has_value();
   if (complete && kind != BackendKind::kReference) {

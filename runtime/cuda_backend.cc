@@ -152,7 +152,7 @@ class CudaBackend : public Backend {
     for (void* data : captured_blocks_) allocator_->Free(data, nullptr);
   }
 
-  absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> Load(
+  std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> LoadEach(
       absl::Span<const kernel::Kernel* const> kernels) override;
 
   absl::Status SupportsLibrary() const override {
@@ -224,34 +224,35 @@ absl::StatusOr<std::string> IdentityOf(const kernel::Kernel& kernel) {
   return absl::StrCat(text, kernel.threads, " ", kernel.SharedBytes(), " ", kernel.cluster);
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> CudaBackend::Load(
+std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> CudaBackend::LoadEach(
     absl::Span<const kernel::Kernel* const> kernels) {
   std::lock_guard<std::mutex> lock(kernels_mutex_);
-  std::vector<std::string> identities;
+  std::vector<absl::StatusOr<std::string>> identities;
   std::vector<cuda::CompileRequest> requests;
   absl::flat_hash_map<std::string, size_t> fresh;  // What is not loaded yet: its request.
   std::vector<const kernel::Kernel*> requested;
-  for (const kernel::Kernel* kernel : kernels) {
-    if (kernel->cluster > device().max_cluster) {
+  const auto request = [&](const kernel::Kernel& kernel) -> absl::StatusOr<std::string> {
+    if (kernel.cluster > device().max_cluster) {
       return absl::UnimplementedError(
-          absl::StrCat("kernel ", kernel->name, " runs in clusters of ", kernel->cluster,
+          absl::StrCat("kernel ", kernel.name, " runs in clusters of ", kernel.cluster,
                        " CTAs, of which ", device().arch, " has at most ", device().max_cluster));
     }
-    SEAM_ASSIGN_OR_RETURN(std::string identity, IdentityOf(*kernel));
-    if (!kernels_.contains(identity) && fresh.emplace(identity, requests.size()).second) {
-      SEAM_ASSIGN_OR_RETURN(std::string text, EmitCuda(*kernel));
-      requests.push_back({.name = kernel->name,
-                          .source = std::move(text),
-                          .arch = device().arch,
-                          .options = {},
-                          .entry = kernel->name});
-      requested.push_back(kernel);
-    }
-    identities.push_back(std::move(identity));
-  }
+    SEAM_ASSIGN_OR_RETURN(std::string identity, IdentityOf(kernel));
+    if (kernels_.contains(identity) || fresh.contains(identity)) return identity;
+    SEAM_ASSIGN_OR_RETURN(std::string text, EmitCuda(kernel));
+    fresh.emplace(identity, requests.size());
+    requests.push_back({.name = kernel.name,
+                        .source = std::move(text),
+                        .arch = device().arch,
+                        .options = {},
+                        .entry = kernel.name});
+    requested.push_back(&kernel);
+    return identity;
+  };
+  for (const kernel::Kernel* kernel : kernels) identities.push_back(request(*kernel));
   std::vector<absl::StatusOr<cuda::CompiledKernel>> compiled =
       cuda::CompileAll(requests, cache_, threads_, progress_);
-  for (auto& [identity, k] : fresh) {
+  const auto load = [&](const std::string& identity, size_t k) -> absl::Status {
     const kernel::Kernel& kernel = *requested[k];
     if (!compiled[k].ok()) {
       return absl::Status(
@@ -263,9 +264,20 @@ absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> CudaBackend::Lo
     if (device_ != nullptr) SEAM_RETURN_IF_ERROR(loaded->LoadOn(device_));
     kernels_.emplace(identity, std::move(loaded));
     ++num_kernels_;
+    return absl::OkStatus();
+  };
+  std::vector<absl::Status> statuses(requests.size());
+  for (const auto& [identity, k] : fresh) statuses[k] = load(identity, k);
+  std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> loaded;
+  for (const absl::StatusOr<std::string>& identity : identities) {
+    if (!identity.ok()) {
+      loaded.push_back(identity.status());
+    } else if (const auto it = kernels_.find(*identity); it != kernels_.end()) {
+      loaded.push_back(it->second);
+    } else {
+      loaded.push_back(statuses[fresh.at(*identity)]);
+    }
   }
-  std::vector<std::shared_ptr<const LoadedKernel>> loaded;
-  for (const std::string& identity : identities) loaded.push_back(kernels_.at(identity));
   return loaded;
 }
 

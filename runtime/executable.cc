@@ -54,10 +54,12 @@ absl::string_view BackendName(BackendKind kind) {
 }
 
 Executable::Impl::Impl(std::shared_ptr<const Fusion> fusion, BackendKind kind,
-                       std::unique_ptr<Backend> backend, Program program)
+                       std::shared_ptr<Backend> backend, Program program,
+                       std::shared_ptr<TunedSchedules> tuned)
     : fusion_(std::move(fusion)),
       kind_(kind),
       backend_(std::move(backend)),
+      tuned_(std::move(tuned)),
       symbols_(fusion_->env().symbols()),
       needed_(NeededSymbols(*fusion_, symbols_)),
       program_(std::move(program)) {}
@@ -148,7 +150,7 @@ absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
         binding.ToString(),
         " with these strides, alignments and outputs: run once before the capture"));
   }
-  CallPlanner planner(*fusion_, program_, *backend_);
+  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get());
   SEAM_ASSIGN_OR_RETURN(PreparedCall planned, planner.Plan(binding, shape));
   auto call = std::make_shared<const PreparedCall>(std::move(planned));
   std::unique_lock<std::shared_mutex> calls_lock(calls_mutex_);
@@ -250,8 +252,8 @@ absl::Status Executable::Impl::Run(absl::Span<const Tensor> inputs, absl::Span<T
   return status;
 }
 
-absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
-    absl::Span<const SymbolValue> symbols) {
+absl::Status Executable::Impl::PlanFor(absl::Span<const SymbolValue> symbols,
+                                       CallPlanner& planner) const {
   SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindGiven(*fusion_, symbols));
   SEAM_RETURN_IF_ERROR(CheckNeeded(binding));
   SEAM_RETURN_IF_ERROR(CheckConstraints(*fusion_, binding));
@@ -262,9 +264,28 @@ absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
     SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(*fusion_, v, binding));
     shape.outputs.push_back(std::move(type));
   }
+  return planner.Plan(binding, shape).status();
+}
+
+absl::StatusOr<std::vector<Executable::Impl::GroupCall>> Executable::Impl::GroupsFor(
+    absl::Span<const SymbolValue> symbols) {
   std::lock_guard<std::mutex> lock(plan_mutex_);
-  CallPlanner planner(*fusion_, program_, *backend_);
-  SEAM_RETURN_IF_ERROR(planner.Plan(binding, shape).status());
+  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get());
+  SEAM_RETURN_IF_ERROR(PlanFor(symbols, planner));
+  std::vector<GroupCall> calls;
+  for (size_t g = 0; g < program_.groups.size(); ++g) {
+    const CallPlanner::Step& step = planner.step(g);
+    if (step.variant == nullptr) continue;
+    calls.push_back({program_.groups[g].id, program_.groups[g].group, step.as, step.context});
+  }
+  return calls;
+}
+
+absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
+    absl::Span<const SymbolValue> symbols) {
+  std::lock_guard<std::mutex> lock(plan_mutex_);
+  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get());
+  SEAM_RETURN_IF_ERROR(PlanFor(symbols, planner));
   std::vector<GroupReport> reports;
   for (size_t g = 0; g < program_.groups.size(); ++g) {
     const GroupProgram& group = program_.groups[g];
@@ -272,12 +293,13 @@ absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
     report.group = group.id;
     report.scheduler = group.scheduler;
     report.text = PrintFusion(*group.group);
-    const Variant* variant = planner.chosen(g);
+    const Variant* variant = planner.step(g).variant.get();
     if (variant == nullptr) {
       report.schedule = "views of its inputs; nothing is launched";
     } else {
       const LaunchPlan& plan = variant->plan();
       report.schedule = plan.schedule.ToString();
+      report.origin = planner.step(g).origin;
       for (const Guard& guard : plan.guards) {
         report.guards.push_back(absl::StrCat(guard.condition.ToString(), "  # ", guard.reason));
       }

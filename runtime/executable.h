@@ -38,6 +38,7 @@ namespace cuda {
 class CubinCache;
 class Device;
 }  // namespace cuda
+class TunedSchedules;
 
 enum class BackendKind : uint8_t {
   kReference,  // The interpreter: one expression after the other, in double. Host tensors.
@@ -66,10 +67,13 @@ struct CompileOptions {
   DeviceAllocator* allocator =
       nullptr;  // Null: the driver's stream-ordered pool, the heap on the host.
   cuda::CubinCache* cache =
-      nullptr;                  // Null: the user's cache on disk (CubinCache::FromEnvironment).
-  bool use_cache = true;        // false: neither reads nor writes a cache.
-  int threads = 0;              // That compile; 0: one per core.
-  uint64_t simulator_seed = 0;  // Order of CTAs.
+      nullptr;                      // Null: the user's cache on disk (CubinCache::FromEnvironment).
+  bool use_cache = true;            // false: neither reads nor writes a cache.
+  TunedSchedules* tuned = nullptr;  // Schedules that won when they were timed. Null: the user's on
+                                    // disk (TunedSchedules::FromEnvironment).
+  bool use_tuned = true;            // false: heuristics choose all schedules.
+  int threads = 0;                  // That compile; 0: one per core.
+  uint64_t simulator_seed = 0;      // Order of CTAs.
   // Told (done, total) in kernels while they compile, from the threads that do.
   std::function<void(int done, int total)> progress;
 };
@@ -96,6 +100,8 @@ struct GroupReport {
   uint32_t group = 0;  // Id in the segmentation.
   SchedulerKind scheduler = SchedulerKind::kNone;
   std::string schedule;               // One line.
+  std::string origin;                 // Tuned and what that brought, or why the heuristic chose it;
+                                      // empty where there is nothing to choose.
   std::string text;                   // The group as a graph.
   std::vector<std::string> guards;    // "N <= 4096  # reason"
   std::vector<KernelReport> kernels;  // None: nothing is launched, or a library call.
@@ -168,6 +174,7 @@ class Executable {
 
  private:
   friend absl::StatusOr<Executable> Compile(Fusion fusion, const CompileOptions& options);
+  friend class Tuner;  // runtime/tune.h: Executables of a group, with a schedule of its choice.
   class Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

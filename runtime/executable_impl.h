@@ -17,12 +17,23 @@ namespace seam {
 
 class Executable::Impl {
  public:
-  Impl(std::shared_ptr<const Fusion> fusion, BackendKind kind, std::unique_ptr<Backend> backend,
-       Program program);
+  // `tuned` is null where heuristics choose all schedules.
+  Impl(std::shared_ptr<const Fusion> fusion, BackendKind kind, std::shared_ptr<Backend> backend,
+       Program program, std::shared_ptr<TunedSchedules> tuned);
 
   absl::Status Run(absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
                    const RunOptions& options);
   absl::StatusOr<std::vector<GroupReport>> CompileFor(absl::Span<const SymbolValue> symbols);
+
+  // A group, and for what it is scheduled in a call.
+  struct GroupCall {
+    uint32_t id = 0;
+    std::shared_ptr<const Fusion> group;
+    SchedulerKind as = SchedulerKind::kNone;
+    ScheduleContext context;
+  };
+  // Those that launch something in a call of CompileFor, in the order in which they run.
+  absl::StatusOr<std::vector<GroupCall>> GroupsFor(absl::Span<const SymbolValue> symbols);
 
   const Fusion& fusion() const { return *fusion_; }
   const Fusion& rounded_fusion() const {
@@ -30,6 +41,7 @@ class Executable::Impl {
   }
   BackendKind kind() const { return kind_; }
   Backend& backend() { return *backend_; }
+  const std::shared_ptr<Backend>& shared_backend() { return backend_; }
   Statistics statistics() const;
 
  private:
@@ -55,6 +67,8 @@ class Executable::Impl {
                                                               absl::Span<const Tensor> inputs,
                                                               absl::Span<const Tensor> outputs,
                                                               const RunOptions& options);
+  // A call of tensors of these sizes, aligned to 16 bytes.
+  absl::Status PlanFor(absl::Span<const SymbolValue> symbols, CallPlanner& planner) const;
   absl::Status CheckNeeded(const SizeBinding& binding) const;
   absl::Status CheckOverlap(const PreparedCall& call, absl::Span<void* const> bases) const;
   absl::Status AllocateOutputs(const PreparedCall& call, absl::Span<Tensor> outputs,
@@ -62,7 +76,8 @@ class Executable::Impl {
 
   const std::shared_ptr<const Fusion> fusion_;
   const BackendKind kind_;
-  const std::unique_ptr<Backend> backend_;
+  const std::shared_ptr<Backend> backend_;
+  const std::shared_ptr<TunedSchedules> tuned_;
   std::vector<const SymNode*> symbols_;
   std::vector<bool> needed_;  // Per symbol: something depends on it.
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,12 @@ class Bencher {
     (void)stream_.Synchronize();
   }
 
-  absl::StatusOr<BenchResult> Run(absl::Span<const SymbolValue> symbols);
+  // Makes the tensors of all sets.
+  absl::Status Prepare(absl::Span<const SymbolValue> symbols);
+  // Of an Executable of the same graph and types as the one that was prepared for.
+  absl::StatusOr<Timing> TimeCalls(const Executable& executable, int repetitions, int done,
+                                   int total);
+  absl::StatusOr<BenchResult> Run();
 
  private:
   // The tensors of one call.
@@ -70,15 +76,19 @@ class Bencher {
     return memory;
   }
   absl::Status FillRandomly(const Tensor& tensor, int64_t bytes, uint64_t seed);
-  absl::StatusOr<Timing> Time(const std::function<absl::Status(int call)>& call, int done,
-                              int total);
+  absl::StatusOr<Timing> Time(const std::function<absl::Status(int call)>& call, int repetitions,
+                              int done, int total);
 
   const Executable& executable_;
-  const BenchOptions& options_;
+  const BenchOptions options_;
   const cuda::Device& device_;
   DeviceAllocator& allocator_;
   cuda::Stream stream_;
   std::vector<void*> memory_;
+  std::vector<SymbolValue> symbols_;
+  std::vector<BufferSet> sets_;
+  int64_t set_bytes_ = 0;
+  BenchResult result_;
 };
 
 // A million random elements, over and over.
@@ -104,8 +114,8 @@ absl::Status Bencher::FillRandomly(const Tensor& tensor, int64_t bytes, uint64_t
   return stream_.Synchronize();
 }
 
-absl::StatusOr<Timing> Bencher::Time(const std::function<absl::Status(int call)>& call, int done,
-                                     int total) {
+absl::StatusOr<Timing> Bencher::Time(const std::function<absl::Status(int call)>& call,
+                                     int repetitions, int done, int total) {
   SEAM_ASSIGN_OR_RETURN(const cuda::Event start, cuda::Event::Create(&device_));
   SEAM_ASSIGN_OR_RETURN(const cuda::Event stop, cuda::Event::Create(&device_));
   double host_us = 0;
@@ -130,7 +140,7 @@ absl::StatusOr<Timing> Bencher::Time(const std::function<absl::Status(int call)>
                                   static_cast<double>(kMaxCalls)));
   SEAM_RETURN_IF_ERROR(repeat(timing.calls).status());
   std::vector<double> device_us, hosts_us;
-  for (int i = 0; i < options_.repetitions; ++i) {
+  for (int i = 0; i < repetitions; ++i) {
     SEAM_ASSIGN_OR_RETURN(const double us, repeat(timing.calls));
     device_us.push_back(us);
     hosts_us.push_back(host_us);
@@ -143,35 +153,33 @@ absl::StatusOr<Timing> Bencher::Time(const std::function<absl::Status(int call)>
   return timing;
 }
 
-absl::StatusOr<BenchResult> Bencher::Run(absl::Span<const SymbolValue> symbols) {
+absl::Status Bencher::Prepare(absl::Span<const SymbolValue> symbols) {
+  symbols_.assign(symbols.begin(), symbols.end());
   const Fusion& fusion = executable_.fusion();
   SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindGiven(fusion, symbols));
-  BenchResult result;
   BufferSet types;
   std::vector<int64_t> offsets;  // Of all tensors in a set's memory.
-  int64_t set_bytes = 0;
   for (const bool output : {false, true}) {
     for (ValId v : output ? fusion.outputs() : fusion.inputs()) {
       SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(fusion, v, binding));
       SEAM_ASSIGN_OR_RETURN(const ElementSpan span, SpanOf(type.sizes, type.strides));
-      result.bytes += type.numel() * DTypeBytes(type.dtype);
-      offsets.push_back(set_bytes);
-      set_bytes += (span.end * DTypeBytes(type.dtype) + kAlignmentBytes - 1) / kAlignmentBytes *
-                   kAlignmentBytes;
+      result_.bytes += type.numel() * DTypeBytes(type.dtype);
+      offsets.push_back(set_bytes_);
+      set_bytes_ += (span.end * DTypeBytes(type.dtype) + kAlignmentBytes - 1) / kAlignmentBytes *
+                    kAlignmentBytes;
       (output ? types.outputs : types.inputs).push_back(std::move(type));
     }
   }
-  offsets.push_back(set_bytes);
+  offsets.push_back(set_bytes_);
 
   // What a set leaves in the cache must be gone when its turn comes again.
   const int64_t l2_bytes = device_.properties().l2_bytes;
-  const int64_t wanted = 1 + 3 * l2_bytes / std::max<int64_t>(set_bytes, 1);
-  result.buffer_sets = static_cast<int>(std::clamp<int64_t>(wanted, 2, kMaxBufferSets));
-  result.cold = result.buffer_sets * set_bytes > 2 * l2_bytes;
-  std::vector<BufferSet> sets;
-  for (int s = 0; s < result.buffer_sets; ++s) {
-    SEAM_ASSIGN_OR_RETURN(void* const memory, Allocate(set_bytes));
-    BufferSet& set = sets.emplace_back(types);
+  const int64_t wanted = 1 + 3 * l2_bytes / std::max<int64_t>(set_bytes_, 1);
+  result_.buffer_sets = static_cast<int>(std::clamp<int64_t>(wanted, 2, kMaxBufferSets));
+  result_.cold = result_.buffer_sets * set_bytes_ > 2 * l2_bytes;
+  for (int s = 0; s < result_.buffer_sets; ++s) {
+    SEAM_ASSIGN_OR_RETURN(void* const memory, Allocate(set_bytes_));
+    BufferSet& set = sets_.emplace_back(types);
     size_t next = 0;
     for (std::vector<Tensor>* tensors : {&set.inputs, &set.outputs}) {
       for (Tensor& tensor : *tensors) {
@@ -181,7 +189,7 @@ absl::StatusOr<BenchResult> Bencher::Run(absl::Span<const SymbolValue> symbols) 
           if (s == 0) {
             SEAM_RETURN_IF_ERROR(FillRandomly(tensor, bytes, options_.seed * 1000003 + next));
           } else {
-            SEAM_RETURN_IF_ERROR(device_.CopyOnDevice(tensor.data, sets[0].inputs[next].data,
+            SEAM_RETURN_IF_ERROR(device_.CopyOnDevice(tensor.data, sets_[0].inputs[next].data,
                                                       static_cast<size_t>(bytes),
                                                       stream_.handle()));
           }
@@ -190,22 +198,32 @@ absl::StatusOr<BenchResult> Bencher::Run(absl::Span<const SymbolValue> symbols) 
       }
     }
   }
+  return absl::OkStatus();
+}
 
+absl::StatusOr<Timing> Bencher::TimeCalls(const Executable& executable, int repetitions, int done,
+                                          int total) {
   RunOptions run;
   run.stream = stream_.handle();
-  run.symbols = symbols;
+  run.symbols = symbols_;
+  return Time(
+      [&](int call) {
+        BufferSet& set = sets_[call % sets_.size()];
+        return executable.Run(set.inputs, absl::MakeSpan(set.outputs), run);
+      },
+      repetitions, done, total);
+}
+
+absl::StatusOr<BenchResult> Bencher::Run() {
+  BenchResult result = result_;
+  const int64_t set_bytes = set_bytes_;
   const int total = 2 * options_.repetitions;
   SEAM_ASSIGN_OR_RETURN(const Timing timing,
-                        Time(
-                            [&](int call) {
-                              BufferSet& set = sets[call % sets.size()];
-                              return executable_.Run(set.inputs, absl::MakeSpan(set.outputs), run);
-                            },
-                            0, total));
+                        TimeCalls(executable_, options_.repetitions, 0, total));
   result.times = timing.device;
   result.host_us = timing.host_us;
   result.calls = timing.calls;
-  SEAM_ASSIGN_OR_RETURN(const std::vector<GroupReport> groups, executable_.CompileFor(symbols));
+  SEAM_ASSIGN_OR_RETURN(const std::vector<GroupReport> groups, executable_.CompileFor(symbols_));
   for (const GroupReport& group : groups)
     result.kernels += static_cast<int64_t>(group.kernels.size());
 
@@ -239,7 +257,7 @@ absl::StatusOr<BenchResult> Bencher::Run(absl::Span<const SymbolValue> symbols) 
                               void* parameters[] = {&from, &to, &count};
                               return copy.Launch(config, stream_.handle(), parameters);
                             },
-                            options_.repetitions, total));
+                            options_.repetitions, options_.repetitions, total));
   result.copy = copy_timing.device;
   result.bytes_per_second = static_cast<double>(result.bytes) / (result.times.median_us * 1e-6);
   result.fraction_of_copy = result.copy.median_us / result.times.median_us;
@@ -255,7 +273,25 @@ absl::StatusOr<BenchResult> BenchOnGpu(const Executable& executable,
     return absl::UnavailableError("timing needs the backend cuda and a GPU");
   }
   SEAM_ASSIGN_OR_RETURN(cuda::Stream stream, cuda::Stream::Create(executable.cuda_device()));
-  return Bencher(executable, options, std::move(stream)).Run(symbols);
+  Bencher bencher(executable, options, std::move(stream));
+  SEAM_RETURN_IF_ERROR(bencher.Prepare(symbols));
+  return bencher.Run();
+}
+
+absl::StatusOr<CallTimer> TimeOnGpu(const Executable& executable,
+                                    absl::Span<const SymbolValue> symbols,
+                                    const BenchOptions& options) {
+  if (executable.cuda_device() == nullptr) {
+    return absl::UnavailableError("timing needs the backend cuda and a GPU");
+  }
+  SEAM_ASSIGN_OR_RETURN(cuda::Stream stream, cuda::Stream::Create(executable.cuda_device()));
+  const auto bencher = std::make_shared<Bencher>(executable, options, std::move(stream));
+  SEAM_RETURN_IF_ERROR(bencher->Prepare(symbols));
+  return CallTimer([bencher](const Executable& call, int repetitions) -> absl::StatusOr<double> {
+    SEAM_ASSIGN_OR_RETURN(const Timing timing,
+                          bencher->TimeCalls(call, repetitions, 0, repetitions));
+    return timing.device.median_us;
+  });
 }
 
 }  // namespace seam

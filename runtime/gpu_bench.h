@@ -48,4 +48,14 @@ absl::StatusOr<BenchResult> BenchOnGpu(const Executable& executable,
                                        absl::Span<const SymbolValue> symbols,
                                        const BenchOptions& options = {});
 
+// Median microseconds of a call from so many repetitions.
+using CallTimer = std::function<absl::StatusOr<double>(const Executable& call, int repetitions)>;
+
+// Times Executables of one graph, or of its group, on the same tensors, made once, as BenchOnGpu
+// does; they have the types that `executable`, which must outlive the result, has at these sizes.
+// Errors: as above.
+absl::StatusOr<CallTimer> TimeOnGpu(const Executable& executable,
+                                    absl::Span<const SymbolValue> symbols,
+                                    const BenchOptions& options = {});
+
 }  // namespace seam

@@ -3,9 +3,26 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "ir/status.h"
 
 namespace seam {
+namespace {
+
+// Says that a schedule was tuned, for what, and what that brought.
+std::string OriginOf(const TunedSchedule& tuned, const Fusion& group,
+                     const ScheduleContext& context) {
+  std::string sizes;
+  const std::vector<const SymNode*> symbols = group.env().symbols();
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    absl::StrAppend(&sizes, sizes.empty() ? " for " : ", ", std::string(symbols[i]->name), " = ",
+                    context.sizes[i]);
+  }
+  return absl::StrFormat("tuned%s: %.2f us, the heuristic's schedule %.2f us (%.2f times)", sizes,
+                         tuned.us, tuned.heuristic_us, tuned.heuristic_us / tuned.us);
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<Variant>> Variant::Make(const Fusion& group, LaunchPlan plan) {
   std::shared_ptr<Variant> variant(new Variant);
@@ -53,18 +70,80 @@ absl::StatusOr<PlanSizes> Variant::Sizes(absl::Span<const int64_t> symbols) cons
   return sizes;
 }
 
-absl::StatusOr<std::shared_ptr<Variant>> GroupProgram::FindOrLower(
-    SchedulerKind as, const ScheduleContext& context) const {
+absl::Status CheckRoom(const LaunchPlan& plan, const DeviceInfo& device) {
+  for (const KernelLaunch& launch : plan.launches) {
+    const kernel::Kernel& kernel = launch.kernel;
+    if (kernel.threads <= 1024 && kernel.SharedBytes() <= device.smem_bytes_per_cta &&
+        kernel.cluster <= device.max_cluster) {
+      continue;
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat("kernel ", kernel.name, " takes ", kernel.threads, " threads, ",
+                     kernel.SharedBytes(), " bytes of shared memory and clusters of ",
+                     kernel.cluster, " CTAs, more than a ", device.name, " has"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Variant>> GroupProgram::FindOrLower(const Schedule& schedule,
+                                                                   absl::string_view origin) const {
+  for (const std::shared_ptr<Variant>& variant : variants) {
+    if (variant->plan().schedule == schedule) return variant;
+  }
+  const Scheduler* scheduler = FindScheduler(schedule.kind);
+  if (scheduler == nullptr) {
+    return absl::InternalError(
+        absl::StrCat("group ", id, ": no scheduler ", SchedulerName(schedule.kind)));
+  }
+  SEAM_ASSIGN_OR_RETURN(LaunchPlan plan, scheduler->lower(*group, schedule));
+  for (KernelLaunch& launch : plan.launches) {
+    std::string& summary = launch.kernel.summary;
+    if (!origin.empty()) absl::StrAppend(&summary, summary.empty() ? "" : "\n", origin);
+  }
+  return Variant::Make(*group, std::move(plan));
+}
+
+absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
+                                                          const ScheduleContext& context,
+                                                          TunedSchedules* tuned) const {
+  Choice choice;
+  if (fixed.has_value()) {
+    SEAM_ASSIGN_OR_RETURN(choice.variant, FindOrLower(*fixed, ""));
+    return choice;
+  }
+  if (IsTunable(as) && tuned == nullptr) {
+    choice.origin = "chosen by the heuristic: tuned schedules are switched off";
+  } else if (IsTunable(as)) {
+    const absl::StatusOr<TunedSchedule> found = tuned->Find(*group, as, context);
+    absl::Status status = found.status();
+    if (found.ok()) {
+      choice.origin = OriginOf(*found, *group, context);
+      const absl::StatusOr<std::shared_ptr<Variant>> variant =
+          FindOrLower(found->schedule, choice.origin);
+      status = variant.status();
+      if (status.ok()) status = (*variant)->Sizes(context.sizes).status();
+      if (status.ok()) status = CheckRoom((*variant)->plan(), context.device);
+      if (status.ok() && found->schedule.alignment_bytes > context.alignment_bytes)
+        status = absl::DataLossError("it asks for bases of another alignment");
+      if (status.ok()) {
+        choice.variant = *variant;
+        return choice;
+      }
+    }
+    choice.origin = absl::IsNotFound(status)
+                        ? absl::StrCat("chosen by the heuristic: ", status.message())
+                        : absl::StrCat("chosen by the heuristic: what is stored in ",
+                                       tuned->FilePath(*group, as, context), " is not used, as ",
+                                       status.message());
+  }
   const Scheduler* scheduler = FindScheduler(as);
   if (scheduler == nullptr) {
     return absl::InternalError(absl::StrCat("group ", id, ": no scheduler ", SchedulerName(as)));
   }
   SEAM_ASSIGN_OR_RETURN(const Schedule schedule, scheduler->choose(*group, context));
-  for (const std::shared_ptr<Variant>& variant : variants) {
-    if (variant->plan().schedule == schedule) return variant;
-  }
-  SEAM_ASSIGN_OR_RETURN(LaunchPlan plan, scheduler->lower(*group, schedule));
-  return Variant::Make(*group, std::move(plan));
+  SEAM_ASSIGN_OR_RETURN(choice.variant,
+                        FindOrLower(schedule, IsTunable(as) ? "chosen by the heuristic" : ""));
+  return choice;
 }
 
 void GroupProgram::Keep(const std::shared_ptr<Variant>& variant) {

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,6 +15,7 @@
 #include "ir/fusion.h"
 #include "ir/symbolic/sym_program.h"
 #include "runtime/backend.h"
+#include "runtime/tuned_schedules.h"
 #include "scheduler/launch_plan.h"
 #include "scheduler/scheduler.h"
 
@@ -51,6 +54,10 @@ class Variant {
   std::vector<std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
+// Error: kResourceExhausted for a kernel of more threads, shared memory or CTAs of a cluster than
+// the device has, which else shows only when it is loaded.
+absl::Status CheckRoom(const LaunchPlan& plan, const DeviceInfo& device);
+
 struct GroupProgram {
   uint32_t id = 0;  // In the segmentation.
   std::shared_ptr<const Fusion> group;
@@ -59,11 +66,22 @@ struct GroupProgram {
   std::vector<int> symbols;  // Per symbol of the group: its position among the whole Fusion's.
   std::vector<std::shared_ptr<Variant>> variants;
 
-  // The schedule for these sizes, and the variant that has it if there is one already, else a new
-  // one without kernels. `as` is the group's scheduler, or kPointwise where a group of views is to
-  // be copied.
-  absl::StatusOr<std::shared_ptr<Variant>> FindOrLower(SchedulerKind as,
-                                                       const ScheduleContext& context) const;
+  std::optional<Schedule> fixed;  // For all calls, in place of one that is chosen.
+
+  // The variant with this schedule if there is one already, else a new one without kernels. The
+  // comment of its kernels ends with `origin`.
+  absl::StatusOr<std::shared_ptr<Variant>> FindOrLower(const Schedule& schedule,
+                                                       absl::string_view origin) const;
+  // The variant for these sizes: with the schedule that `tuned` (may be null) has for them, if that
+  // can be lowered, its guards hold and the device has the room, else with the one that the
+  // heuristic chooses. `as` is the group's scheduler, or kPointwise where a group of views is to be
+  // copied.
+  struct Choice {
+    std::shared_ptr<Variant> variant;
+    std::string origin;  // "tuned: ...", or why the heuristic chose; empty: there was no choice.
+  };
+  absl::StatusOr<Choice> Choose(SchedulerKind as, const ScheduleContext& context,
+                                TunedSchedules* tuned) const;
   // Adds a variant, once its kernels are there, to those that FindOrLower finds.
   void Keep(const std::shared_ptr<Variant>& variant);
 };

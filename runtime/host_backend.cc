@@ -51,14 +51,18 @@ class HostBackend : public Backend {
         seed_(options.simulator_seed),
         allocator_(options.allocator != nullptr ? *options.allocator : SharedHeap()) {}
 
-  absl::StatusOr<std::vector<std::shared_ptr<const LoadedKernel>>> Load(
+  std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> LoadEach(
       absl::Span<const kernel::Kernel* const> kernels) override {
-    std::vector<std::shared_ptr<const LoadedKernel>> loaded;
+    std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> loaded;
     for (const kernel::Kernel* kernel : kernels) {
-      SEAM_RETURN_IF_ERROR(kernel::VerifyKernel(*kernel));
-      loaded.push_back(std::make_shared<SimulatedKernel>(*kernel));
+      absl::Status verified = kernel::VerifyKernel(*kernel);
+      if (verified.ok()) {
+        loaded.push_back(std::make_shared<SimulatedKernel>(*kernel));
+        ++num_kernels_;
+      } else {
+        loaded.push_back(std::move(verified));
+      }
     }
-    num_kernels_ += static_cast<int64_t>(kernels.size());
     return loaded;
   }
 

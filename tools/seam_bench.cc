@@ -10,6 +10,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/executable.h"
 #include "runtime/gpu_bench.h"
+#include "runtime/tune.h"
 #include "tools/seam_command.h"
 #include "tools/seam_cut.h"
 
@@ -22,10 +23,30 @@ struct Options {
   std::vector<std::string> settings;
   uint64_t seed = 1;
   int repetitions = 15;
+  bool tune = false, no_tuned = false;
+  double tune_seconds = 60;
 };
 
 nlohmann::ordered_json ToJson(const BenchTimes& times) {
   return {{"median_us", times.median_us}, {"min_us", times.min_us}, {"max_us", times.max_us}};
+}
+
+// Tunes every group and prints what came of it.
+int TuneGraph(const Options& options, const Executable& executable,
+              absl::Span<const SymbolValue> symbols, nlohmann::ordered_json* json) {
+  const std::unique_ptr<TunedSchedules> store = TunedSchedules::FromEnvironment();
+  TuneOptions tune;
+  tune.seconds = options.tune_seconds;
+  tune.seed = options.seed;
+  tune.store = store.get();
+  tune.progress = [](const std::string& what) { ShowProgress(what); };
+  const absl::StatusOr<TuneResult> result = Tune(executable, symbols, tune);
+  if (!result.ok()) return Fail(result.status());
+  std::string text = TuneText(*result);
+  if (!store->warning().empty()) absl::StrAppend(&text, store->warning(), "\n");
+  *json = nlohmann::ordered_json::parse(TuneJson(*result));
+  const absl::Status status = WriteOutput("", text);
+  return status.ok() ? kGood : Fail(status);
 }
 
 int Run(const Options& options) {
@@ -36,14 +57,25 @@ int Run(const Options& options) {
   FillSizes(*fusion, HintedSize, &sizes);
   CompileOptions compile;
   compile.backend = BackendKind::kCuda;
+  compile.use_tuned = !options.no_tuned;
   compile.size_hints = SymbolsOf(sizes);
   compile.narrow_edges = options.narrow_edges;
   compile.progress = [](int done, int total) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
   };
   ShowProgress("segmenting and compiling");
-  const absl::StatusOr<Executable> executable = Compile(*std::move(fusion), compile);
+  absl::StatusOr<Executable> executable = Compile(*std::move(fusion), compile);
   if (!executable.ok()) return Fail(executable.status());
+  nlohmann::ordered_json tuned;
+  if (options.tune) {
+    if (const int code = TuneGraph(options, *executable, compile.size_hints, &tuned); code != kGood)
+      return code;
+    // What is timed now has the winners.
+    absl::StatusOr<Fusion> again = LoadGraph(options.graph);
+    if (!again.ok()) return Fail(kBadGraph, again.status().message());
+    executable = Compile(*std::move(again), compile);
+    if (!executable.ok()) return Fail(executable.status());
+  }
   BenchOptions bench;
   bench.seed = options.seed;
   bench.repetitions = options.repetitions;
@@ -74,22 +106,23 @@ int Run(const Options& options) {
     absl::StrAppend(&text, "  The tensors are so small that they stay in the L2 cache.\n");
   if (absl::Status status = WriteOutput("", text); !status.ok()) return Fail(status);
   if (options.json.empty()) return kGood;
-  const nlohmann::ordered_json json = {{"graph", name},
-                                       {"device", device},
-                                       {"sizes", sizes},
-                                       {"median_us", result->times.median_us},
-                                       {"min_us", result->times.min_us},
-                                       {"max_us", result->times.max_us},
-                                       {"bytes", result->bytes},
-                                       {"gb_per_s", result->bytes_per_second * 1e-9},
-                                       {"fraction_of_copy", result->fraction_of_copy},
-                                       {"copy", ToJson(result->copy)},
-                                       {"host_us", result->host_us},
-                                       {"kernels", result->kernels},
-                                       {"calls", result->calls},
-                                       {"repetitions", options.repetitions},
-                                       {"buffer_sets", result->buffer_sets},
-                                       {"cold", result->cold}};
+  nlohmann::ordered_json json = {{"graph", name},
+                                 {"device", device},
+                                 {"sizes", sizes},
+                                 {"median_us", result->times.median_us},
+                                 {"min_us", result->times.min_us},
+                                 {"max_us", result->times.max_us},
+                                 {"bytes", result->bytes},
+                                 {"gb_per_s", result->bytes_per_second * 1e-9},
+                                 {"fraction_of_copy", result->fraction_of_copy},
+                                 {"copy", ToJson(result->copy)},
+                                 {"host_us", result->host_us},
+                                 {"kernels", result->kernels},
+                                 {"calls", result->calls},
+                                 {"repetitions", options.repetitions},
+                                 {"buffer_sets", result->buffer_sets},
+                                 {"cold", result->cold}};
+  if (options.tune) json["tuned"] = std::move(tuned);
   const absl::Status status = WriteOutput(options.json, json.dump(2) + "\n");
   return status.ok() ? kGood : Fail(status);
 }
@@ -111,15 +144,34 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str()
       ->type_name("N");
+  AddNoTunedOption(*bench, &options->no_tuned)
+      ->excludes(bench->add_flag("--tune", options->tune,
+                                 "First time the alternatives to every group's schedule; later "
+                                 "runs use the fastest"));
+  bench
+      ->add_option("--tune-seconds", options->tune_seconds,
+                   "Time for that; what is left is untried")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->type_name("S");
   bench->footer(
       "Calls run back to back between two events, each on other memory than the one before, in "
       "turn through\n"
       "more than the L2 cache holds. Bytes are those of inputs and outputs, each once. The copy "
       "kernel moves\n"
       "as many in the same run. Needs a GPU.\n\n"
+      "--tune compiles up to 60 other schedules for each group, checks each against the reference "
+      "and times\n"
+      "it the same way, on the group alone. The winner is kept on disk beside the compiled kernels "
+      "($SEAM_CACHE_DIR,\n"
+      "else ~/.cache/seam), for these sizes, this alignment and this GPU: compile, run and "
+      "programs "
+      "use it\n"
+      "from then on.\n\n"
       "Examples:\n"
       "  seam bench layer_norm --set M=65536,N=4096\n"
-      "  seam bench softmax --set B=512,Q=1024,K=1024 --json softmax.json");
+      "  seam bench softmax --set B=512,Q=1024,K=1024 --json softmax.json\n"
+      "  seam bench layer_norm --set M=65536,N=4099 --tune --tune-seconds 120");
   commands.push_back({bench, [options] { return Run(*options); }});
 }
 

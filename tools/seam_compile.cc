@@ -21,7 +21,7 @@ struct Options {
   Narrowing narrow_edges = Narrowing::kExact;
   std::string graph, segmentation, arch = "sm_90a", directory = ".";
   std::vector<std::string> settings;
-  bool no_cache = false;
+  bool no_cache = false, no_tuned = false;
 };
 
 // A file name that is not taken yet.
@@ -52,12 +52,14 @@ absl::StatusOr<std::string> WriteReports(const Options& options, const Executabl
     g["id"] = group.group;
     g["scheduler"] = std::string(SchedulerName(group.scheduler));
     g["schedule"] = group.schedule;
+    g["origin"] = group.origin;
     g["guards"] = group.guards;
     // A group of views is one report an output.
     g["file"] = FreeName(absl::StrCat("group_", group.group), taken) + ".seam";
     g["kernels"] = nlohmann::ordered_json::array();
     SEAM_RETURN_IF_ERROR(write(g["file"], group.text));
     absl::StrAppend(&text, "\ngroup ", group.group, ": ", group.schedule, "\n");
+    if (!group.origin.empty()) absl::StrAppend(&text, "  ", group.origin, "\n");
     for (const std::string& guard : group.guards) absl::StrAppend(&text, "  guard ", guard, "\n");
     for (const KernelReport& kernel : group.kernels) {
       const std::string file = FreeName(kernel.name, taken);
@@ -108,6 +110,7 @@ int Run(const Options& options) {
   compile.device = options.arch;
   compile.load = false;
   compile.use_cache = !options.no_cache;
+  compile.use_tuned = !options.no_tuned;
   compile.progress = [](int done, int total) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
   };
@@ -144,6 +147,7 @@ void AddCompileCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("DIR");
   AddSetOption(*compile, &options->settings, "Others get 1024, within their ranges.");
   compile->add_flag("--no-cache", options->no_cache, "Compile even what the cache on disk has");
+  AddNoTunedOption(*compile, &options->no_tuned);
   AddNarrowOption(*compile, &options->narrow_edges)
       ->excludes(AddLoadOption(*compile, "--segmentation", &options->segmentation));
   compile->footer(

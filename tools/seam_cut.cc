@@ -28,6 +28,11 @@ CLI::Option* AddLoadOption(CLI::App& app, const char* name, std::string* path) {
       ->type_name("FILE");
 }
 
+CLI::Option* AddNoTunedOption(CLI::App& app, bool* no_tuned) {
+  return app.add_flag("--no-tuned", *no_tuned,
+                      "Schedules by the heuristic, even where seam bench --tune found faster ones");
+}
+
 CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges) {
   return app
       .add_option_function<std::string>(

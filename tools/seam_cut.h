@@ -28,6 +28,9 @@ CLI::Option* AddLoadOption(CLI::App& app, const char* name, std::string* path);
 // --narrow-edges.
 CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges);
 
+// --no-tuned.
+CLI::Option* AddNoTunedOption(CLI::App& app, bool* no_tuned);
+
 // The file of --segmentation, where there is one, as the cut to compile.
 int ReadSegmentation(const std::string& path, CompileOptions* options);
 

@@ -17,6 +17,7 @@
 #include "ir/reference/interpreter.h"
 #include "ir/status.h"
 #include "runtime/executable.h"
+#include "runtime/random_inputs.h"
 #include "tools/npy.h"
 #include "tools/seam_command.h"
 #include "tools/seam_cut.h"
@@ -32,7 +33,7 @@ struct Options {
   uint64_t seed = 1;
   int64_t offset = 0;
   int repeat = 0;
-  bool check = false, no_reference = false;
+  bool check = false, no_reference = false, no_tuned = false;
 };
 
 // Small, odd, and no two symbols alike: what confuses two axes or forgets a remainder shows.
@@ -84,30 +85,18 @@ void FillSizesFrom(const Fusion& fusion, const GivenInputs& given, Sizes* sizes)
   }
 }
 
-// The given ones with the declared strides; the others random: integers that may be indices are
-// small and not negative.
+// The given ones, the others random.
 absl::StatusOr<std::vector<HostTensor>> MakeInputs(const Fusion& fusion, const SizeBinding& sizes,
                                                    GivenInputs given, uint64_t seed) {
-  std::vector<HostTensor> inputs;
-  for (ValId v : fusion.inputs()) {
-    SEAM_ASSIGN_OR_RETURN(const Tensor type, TensorFor(fusion, v, sizes));
-    SEAM_ASSIGN_OR_RETURN(HostTensor input,
-                          HostTensor::MakeStrided(type.dtype, type.sizes, type.strides));
-    const uint64_t input_seed = seed * 1000003 + inputs.size();
-    if (const auto found = given.find(inputs.size()); found != given.end()) {
-      if (found->second.shape != input.shape) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("input ", std::string(fusion.name(v)), ": the file has ",
-                         found->second.ShapeString(), ", expected ", input.ShapeString(),
-                         sizes.symbols.empty() ? "" : absl::StrCat(" at ", sizes.ToString())));
-      }
-      SEAM_RETURN_IF_ERROR(CopyElements(ViewOf(found->second), ViewOf(input)));
-    } else if (type.dtype == DType::I64 || type.dtype == DType::I32) {
-      FillRandomIntegers(input, input_seed, 0, 4);
-    } else {
-      FillRandom(input, input_seed);
+  SEAM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, RandomInputs(fusion, sizes, seed));
+  for (auto& [i, tensor] : given) {
+    if (tensor.shape != inputs[i].shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", std::string(fusion.name(fusion.inputs()[i])), ": the file has ",
+                       tensor.ShapeString(), ", expected ", inputs[i].ShapeString(),
+                       sizes.symbols.empty() ? "" : absl::StrCat(" at ", sizes.ToString())));
     }
-    inputs.push_back(std::move(input));
+    SEAM_RETURN_IF_ERROR(CopyElements(ViewOf(tensor), ViewOf(inputs[i])));
   }
   return inputs;
 }
@@ -239,6 +228,7 @@ int Run(const Options& options) {
   }
   compile.device = options.device;
   compile.size_hints = symbols;
+  compile.use_tuned = !options.no_tuned;
   compile.narrow_edges = options.narrow_edges;
   compile.progress = [](int done, int total) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
@@ -340,6 +330,7 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
   run->add_flag("--no-reference", options->no_reference,
                 "Compute no reference, which takes long for large sizes")
       ->excludes(check);
+  AddNoTunedOption(*run, &options->no_tuned);
   AddNarrowOption(*run, &options->narrow_edges)
       ->excludes(AddLoadOption(*run, "--segmentation", &options->segmentation));
   run->footer(

@@ -478,9 +478,10 @@ class Expander {
       w_.Emit(load);
     };
     AtEnds([&] {
-      for (const auto& [id, ahead] : ends_ahead_) {
+      for (const auto& entry : ends_ahead_) {
+        const auto& ahead = entry.second;
         SpaceState& space = spaces_[ahead.space];
-        OverUnits([&] { load_ahead(id, ahead.fragment, u_, space, space.mask); });
+        OverUnits([&] { load_ahead(entry.first, ahead.fragment, u_, space, space.mask); });
       }
     });
     for (const auto& [id, fragment] : values_ahead_)
@@ -493,8 +494,9 @@ class Expander {
       w_.Set(row_values_[id], 0, OpKind::Copy, {Operand::Reg(fragment)});
     }
     AtEnds([&] {
-      for (const auto& [id, ahead] : ends_ahead_) {
-        const int held = spaces_[ahead.space].resident.at(id);
+      for (const auto& entry : ends_ahead_) {
+        const auto& ahead = entry.second;
+        const int held = spaces_[ahead.space].resident.at(entry.first);
         OverUnits([&] { w_.Set(held, u_, OpKind::Copy, {Operand::Reg(ahead.fragment, u_)}); });
       }
     });

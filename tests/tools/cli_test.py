@@ -104,6 +104,9 @@ class Usage(CliTest):
         self.bad(WRONG_USAGE, 'segment', 'softmax', '--format', 'pdf')
         self.bad(WRONG_USAGE, 'run', 'softmax', '--backend', 'tpu')
         self.bad(WRONG_USAGE, 'run', 'softmax', '--seed', 'x')
+        self.bad(WRONG_USAGE, 'bench', 'softmax', '--tune', '--no-tuned', says='excludes')
+        self.bad(WRONG_USAGE, 'bench', 'softmax', '--tune', '--tune-seconds', '-1')
+        self.good('run', 'softmax', '--no-tuned', '--backend', 'simulator', '--check')
         self.bad(WRONG_USAGE, 'segment', 'softmax', '--device', 'h300', says='known: h200')
         self.bad(WRONG_USAGE, 'compile', 'softmax', '--arch', 'sm_1', '-o', self.path, says='known: h200')
         self.bad(WRONG_USAGE, 'ops', 'no such operation', says='no operation')
@@ -376,6 +379,7 @@ class Environment(CliTest):
             self.skipTest('there is a GPU')
         self.bad(ENVIRONMENT, 'run', 'layer_norm', '--backend', 'cuda', says='CUDA driver')
         self.bad(ENVIRONMENT, 'bench', 'layer_norm', says='CUDA driver')
+        self.bad(ENVIRONMENT, 'bench', 'layer_norm', '--tune', says='CUDA driver')
 
     def test_no_nvrtc(self):
         env = {'SEAM_NVRTC': str(self.path / 'libnvrtc.so')}
