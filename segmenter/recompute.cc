@@ -8,7 +8,7 @@
 // small and become outputs. If all readers have copies the value is not written any more; what its
 // group has no use for then goes with the first of them. Arithmetic has a price, so that what takes
 // long to compute is still computed once. No cycle comes of it: all that a copy reads its original
-// has read before, or computed.
+// has read before or computed, or a group has written that stands before the reader.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -145,7 +145,9 @@ class Recomputation {
         const ExprId definition = f_.definition(u);
         if (definition.valid() && s_.computes(reader, definition)) continue;
         if (s_.data_edge(reader, u).valid()) continue;
-        const bool in_memory = s_.buffer_of(u).valid();
+        // That the group has a copy of may be written too late for the reader.
+        const bool in_memory = s_.buffer_of(u).valid() &&
+                               (!definition.valid() || s_.Precedes(s_.home(definition), reader));
         if (!in_memory && CanCopy(f_, definition)) {
           if (seen.insert(definition).second) todo.push_back(definition);
           continue;
