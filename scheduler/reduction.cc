@@ -60,7 +60,8 @@ constexpr int kUnpackedWords = 34, kMaskWords = 6;
 // CTAs.
 constexpr int kEndWords = 8, kUnalignedWords = 32;
 
-// Words of weights at a point from which they are loaded late, and of a thread that still are not.
+// Words of weights at a point from which they are loaded late, more of which want four vectors a
+// thread, and words of a thread that still are loaded early.
 constexpr double kManyWeights = 1, kEarlyWords = 8;
 
 // Registers that a thread has beside what it holds, as long as enough threads fit an SM.
@@ -95,10 +96,11 @@ bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> sha
 // much under way, and as much to do beside what a thread does once.
 std::vector<Share> OfNarrowVectors(absl::Span<const Share> shares, const SizedGroup& sized,
                                    const Schedule& s) {
-  constexpr int kLeastThreads = 128;
+  constexpr int kLeastThreads = 128, kMostPoints = 32;
   std::vector<Share> more;
   for (int times = 16 / (s.vector * sized.widest_bytes); times > 1; times /= 2) {
     for (const Share& share : shares) {
+      if (share.registers * times * s.vector > kMostPoints) continue;
       more.push_back({share.registers * times, std::max(share.least, kLeastThreads), share.most});
     }
   }
@@ -116,8 +118,8 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
                                                                 : kTwoBesideWeights;
   const absl::Span<const Share> shares = narrow ? absl::MakeConstSpan(kNarrow) : kWide;
   const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s);
-  const bool two =
-      !of_narrow_vectors && narrow && !s.shift && !busy && ShareRow(rows, vectors, share_two, s);
+  const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && weights <= kManyWeights &&
+                   ShareRow(rows, vectors, share_two, s);
   s.persistent = of_narrow_vectors || two || ShareRow(rows, vectors, shares, s);
   // Masks take registers.
   if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
@@ -132,7 +134,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
   // Weights are loaded early where they take few registers or rows share a warp.
   const int points = s.registers * s.vector;
-  s.early = narrow && !s.shift && s.persistent && weights > 0 &&
+  s.early = narrow && !s.shift && s.persistent && weights > 0 && weights <= kManyWeights &&
             ((weights * points <= kEarlyWords && threads <= 128) || s.lanes_per_row < 32);
   // Half of an SM's threads hide the latency of memory, more where each has little under way; more
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
@@ -294,8 +296,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
                             {some, 32, 768},
                             {few, 1, 768},
                             {2 * some, 128, 1024}};
-    s.persistent =
-        ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(states > 1 ? 0 : 1), s);
+    s.persistent = ShareRow(rows, vectors,
+                            absl::MakeConstSpan(shares).subspan(states > 1 || s.shift ? 0 : 1), s);
   } else {
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
@@ -306,12 +308,13 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
-  if (states == 1 && threads >= 256) PinColumns(sized, s);
+  const bool few_states = states == 1 && !s.shift;
+  if (few_states && s.registers == some && threads >= 256) PinColumns(sized, s);
   // Threads of an SM: fewer the more columns each has.
   const bool wide = sized.widest_bytes >= 4;
   const int threads_per_sm = s.registers >= 2 * some ? 256
                              : s.registers == few    ? (wide ? 512 : 768)
-                             : s.threads() > 256     ? (states > 1 ? 768 : 480)
+                             : s.threads() > 256     ? (few_states ? 480 : 768)
                                                      : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
 }
@@ -333,7 +336,8 @@ constexpr Piece kNarrowPieces[] = {
 constexpr Piece kWeightedPieces[] = {
     {16384, 2, true, 3, true}, {16384, 4, true, 3}, {32768, 16, true, 2}, {16384, 16, false, 3}};
 constexpr Piece kWidePieces[] = {{8192, 4, false, 3}, {16384, 16, true, 2}, {8192, 16, false, 3}};
-constexpr Piece kCrossedPieces[] = {{8192, 8, false, 3}, {16384, 16, true, 3}};
+constexpr Piece kCrossedPieces[] = {
+    {8192, 8, false, 3}, {16384, 16, true, 3}, {8192, 16, false, 3}};
 
 // Columns that one CTA handles as well: in general, where one wait for all of its threads is all
 // there is in a row or rows take so long that nothing need hide behind another one, and where it
