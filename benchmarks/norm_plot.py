@@ -37,7 +37,11 @@ def main():
                           linewidth=2 if impl == 'seam' else 1.2)
         ticks = sorted({columns for points in implementations.values() for columns, _ in points})
         axes.set_xscale('log', base=2)
-        axes.set_xticks(ticks, [str(n) for n in ticks], rotation=60, fontsize=7)
+        shown = [n for n in ticks if n & (n - 1) == 0]  # Others where there is room.
+        for n in ticks:
+            if all(not 0.85 < n / other < 1.18 for other in shown):
+                shown.append(n)
+        axes.set_xticks(ticks, [str(n) if n in shown else '' for n in ticks], rotation=60, fontsize=7)
         axes.minorticks_off()
         axes.set_ylim(0, 1.1)
         axes.axhline(1, color='#bbbbbb', linewidth=0.8)
