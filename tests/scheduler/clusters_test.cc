@@ -175,7 +175,7 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_EQ(forward.grid, 120);
   EXPECT_GE(forward.stages, 2);
   EXPECT_EQ(forward.facts, (std::vector<SymbolFact>{{"N", 1, 65536}}));  // It needs no masks.
-  EXPECT_EQ(choose(kLayerNorm, "h200", 2, 65536).cluster, 1);  // So few rows are split.
+  EXPECT_EQ(choose(kLayerNorm, "h200", 2, 65536).cluster, 1);            // So few rows are split.
   EXPECT_EQ(choose(kLayerNorm, "a100", 4096, 65536).cluster, 1);
   EXPECT_EQ(choose(kLayerNorm, "h200", 4096, 65537).cluster, 1);
   const std::string backward = R"(fusion backward {
