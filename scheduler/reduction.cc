@@ -141,18 +141,19 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // wait at a barrier.
   const double held = rows.Words(s.registers, s);
   const bool masks = s.columns_per_step() > sized.columns;
-  const int hiding = busy                      ? 768
-                     : two                     ? 1536
-                     : s.shift && many_weights ? 1280
-                     : masks && many_weights   ? 896
-                                               : 1024;
+  const int hiding = busy                                 ? 768
+                     : two                                ? 1536
+                     : s.shift && weights == kManyWeights ? 1280
+                     : masks && many_weights              ? 896
+                                                          : 1024;
   s.min_ctas_per_sm =
       std::max(s.threads() <= 768 ? 2 : 1, (hiding + s.threads() / 2) / s.threads());
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
-    const double beside = !s.shift       ? kUnpackedWords
-                          : many_weights ? kUnalignedWords
-                                         : kUnpackedWords + kEndWords * sized.large_inputs;
+    const double beside = !s.shift ? kUnpackedWords
+                          : weights == kManyWeights
+                              ? kUnalignedWords
+                              : kUnpackedWords + kEndWords * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
                          (two && masks ? kMaskWords : 0);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
