@@ -17,8 +17,6 @@
 namespace seam {
 namespace {
 
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // A step away from the heuristic's schedule counts as so much of the time, and so does each better
 // schedule of the same arrangement.
 constexpr double kStepCost = 0.02;
@@ -150,7 +148,7 @@ class RowAlternatives {
       for (int registers = 1; registers * s.vector <= kMostElements; registers *= 2) {
         if (registers * s.vector < kLeastElements) continue;
         int64_t threads = CeilDivide(vectors, registers);
-        threads = threads < 32 ? PowerOfTwo(threads) : CeilDivide(threads, 32) * 32;
+        threads = threads < 32 ? PowerOfTwoAtLeast(threads, 32) : CeilDivide(threads, 32) * 32;
         if (threads > 1024 || threads * registers > vectors + vectors / 4 + 31) continue;
         s.cluster = cluster;
         s.registers = registers;
@@ -334,12 +332,6 @@ class RowAlternatives {
     const auto [it, is_new] = words_.try_emplace(s.registers * s.vector, 0);
     if (is_new) it->second = rows_.Words(s.registers, s);
     return it->second;
-  }
-
-  static int64_t PowerOfTwo(int64_t n) {
-    int64_t p = 1;
-    while (p < n) p *= 2;
-    return p;
   }
 
   const SizedGroup& sized_;

@@ -228,9 +228,8 @@ void PinColumns(const SizedGroup& sized, Schedule& s) {
 }
 
 int64_t VectorsOf(const SizedGroup& sized, const Schedule& s) {
-  const int64_t whole = sized.columns / s.vector;
-  const bool is_more = !s.shift && sized.columns % s.vector != 0;
-  return std::max<int64_t>(1, whole + is_more);
+  return std::max<int64_t>(
+      1, s.shift ? sized.columns / s.vector : CeilDivide(sized.columns, s.vector));
 }
 
 int ColumnStates(const SizedGroup& sized) {

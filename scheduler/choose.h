@@ -45,6 +45,13 @@ std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector);
 // share, with no more facts than that takes. Sets schedule.index32 and alignment_bytes too.
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule);
 
+inline int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int PowerOfTwoAtLeast(int64_t n, int cap) {
+  int p = 1;
+  while (p < n && p < cap) p *= 2;
+  return p;
+}
+
 // Makes the kernel one for rows of this length alone, in which no mask is left where the threads
 // cover it exactly: a quarter less instructions of a layer norm's backward pass.
 void PinColumns(const SizedGroup& sized, Schedule& schedule);

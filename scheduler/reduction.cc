@@ -26,14 +26,6 @@
 namespace seam::reduction {
 namespace {
 
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int PowerOfTwoAtLeast(int64_t n, int cap) {
-  int p = 1;
-  while (p < n && p < cap) p *= 2;
-  return p;
-}
-
 // How many vectors a thread holds while a row takes at least and at most so many threads, in order
 // of preference. 16-bit data want two for short rows, so that many CTAs fit an SM, and four, which
 // is 64 bytes in flight, for long ones and beside weights; wider data few and narrow while that
@@ -42,8 +34,6 @@ int PowerOfTwoAtLeast(int64_t n, int cap) {
 struct Share {
   int registers, least, most;
 };
-constexpr Share kTwo[] = {{2, 16, 256}}, kTwoBesideWeights[] = {{2, 96, 256}},
-                kTwoWithoutMasks[] = {{2, 64, 256}};
 constexpr Share kNarrow[] = {
     {4, 8, 768}, {2, 1, 128}, {8, 1, 1024}, {2, 1, 512}};  // 16-bit data and narrower.
 constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, {8, 1, 1024}};
@@ -113,15 +103,14 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;
   const double weights = rows.AlikeWords();
   const bool many_weights = weights >= kManyWeights;
-  const absl::Span<const Share> share_two = !many_weights       ? kTwo
-                                            : vectors % 64 == 0 ? kTwoWithoutMasks
-                                                                : kTwoBesideWeights;
+  const bool wide_weights = weights > kManyWeights;
+  // Beside many weights masks cost registers.
+  const Share share_two = {2, !many_weights ? 16 : vectors % 64 == 0 ? 64 : 96, 256};
   const absl::Span<const Share> shares = narrow ? absl::MakeConstSpan(kNarrow) : kWide;
   const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s);
-  const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && weights <= kManyWeights &&
-                   ShareRow(rows, vectors, share_two, s);
+  const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && !wide_weights &&
+                   ShareRow(rows, vectors, {&share_two, 1}, s);
   s.persistent = of_narrow_vectors || two || ShareRow(rows, vectors, shares, s);
-  // Masks take registers.
   if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
     PinColumns(sized, s);
   if (!s.persistent) {
@@ -134,24 +123,24 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
   // Weights are loaded early where they take few registers or rows share a warp.
   const int points = s.registers * s.vector;
-  s.early = narrow && !s.shift && s.persistent && weights > 0 && weights <= kManyWeights &&
+  s.early = narrow && !s.shift && s.persistent && weights > 0 && !wide_weights &&
             ((weights * points <= kEarlyWords && threads <= 128) || s.lanes_per_row < 32);
   // Half of an SM's threads hide the latency of memory, more where each has little under way; more
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
   const double held = rows.Words(s.registers, s);
   const bool masks = s.columns_per_step() > sized.columns;
-  const int hiding = busy                                 ? 768
-                     : two                                ? 1536
-                     : s.shift && weights == kManyWeights ? 1280
-                     : masks && many_weights              ? 896
-                                                          : 1024;
+  const int hiding = busy                                       ? 768
+                     : two                                      ? 1536
+                     : s.shift && many_weights && !wide_weights ? 1280
+                     : masks && many_weights                    ? 896
+                                                                : 1024;
   s.min_ctas_per_sm =
       std::max(s.threads() <= 768 ? 2 : 1, (hiding + s.threads() / 2) / s.threads());
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
     const double beside = !s.shift ? kUnpackedWords
-                          : weights == kManyWeights
+                          : many_weights && !wide_weights
                               ? kUnalignedWords
                               : kUnpackedWords + kEndWords * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
@@ -287,6 +276,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
       sized.context.device.max_cluster > 1 && rows.StageBytes(one) > 0 && states <= 2;
   const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
   const int few = std::max(1, some / 2);
+  const bool few_states = states == 1 && !s.shift;
   if (ahead && sized.widest_bytes >= 4) {
     const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
@@ -297,8 +287,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
                             {some, 32, 768},
                             {few, 1, 768},
                             {2 * some, 128, 1024}};
-    s.persistent = ShareRow(rows, vectors,
-                            absl::MakeConstSpan(shares).subspan(states > 1 || s.shift ? 0 : 1), s);
+    s.persistent =
+        ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(few_states ? 1 : 0), s);
   } else {
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
@@ -309,7 +299,6 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
-  const bool few_states = states == 1 && !s.shift;
   if (few_states && s.registers == some && threads >= 256) PinColumns(sized, s);
   // Threads of an SM: fewer the more columns each has.
   const bool wide = sized.widest_bytes >= 4;
@@ -357,6 +346,19 @@ int NumWaits(const SizedGroup& sized) {
   return n;
 }
 
+// Gives the row to a cluster whose CTAs have at most so many threads.
+void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int ctas_per_sm,
+                    Schedule& s) {
+  const int64_t vectors = CeilDivide(sized.columns, cluster * s.vector);
+  s.cluster = cluster;
+  s.registers = static_cast<int>(CeilDivide(vectors, most_threads));
+  s.lanes_per_row = 32;
+  s.warps_per_row = static_cast<int>(CeilDivide(vectors, s.registers * 32));
+  s.row_warps = 1;
+  s.min_ctas_per_sm = ctas_per_sm;
+  s.persistent = true;
+}
+
 // Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
 // the threads load them, and of two CTAs an SM one goes on while the other waits.
 bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
@@ -364,16 +366,11 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
   const DeviceInfo& device = sized.context.device;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
     Schedule c = s;
-    c.cluster = cluster;
-    const int64_t vectors = CeilDivide(sized.columns, cluster * c.vector);
-    const int64_t registers = CeilDivide(vectors, kThreads);
-    if (registers * c.vector > kMostWords || sized.rows * cluster * 2 < device.sms) continue;
-    c.registers = static_cast<int>(registers);
-    c.lanes_per_row = 32;
-    c.warps_per_row = static_cast<int>(CeilDivide(vectors, registers * 32));
-    c.row_warps = 1;
-    c.min_ctas_per_sm = kCtas;
-    c.persistent = true;
+    if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
+        sized.rows * cluster * 2 < device.sms) {
+      continue;
+    }
+    ShareInCluster(sized, cluster, kThreads, kCtas, c);
     if (rows.Words(c.registers, c) > 65536 / (kCtas * c.threads()) - kOtherRegisters) continue;
     c.grid = static_cast<int>(std::min<int64_t>(
         {sized.rows * cluster, int64_t{kCtas} * CtasInClusters(device, cluster), 65535}));
@@ -403,17 +400,12 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
                                                                    : absl::MakeSpan(kNarrowPieces);
   for (const Piece& piece : pieces) {
     Schedule c = s;
-    c.cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
-    if (c.cluster > std::min(piece.most_ctas, device.max_cluster) ||
-        sized.rows * c.cluster * 2 < device.sms) {
+    const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
+    if (cluster > std::min(piece.most_ctas, device.max_cluster) ||
+        sized.rows * cluster * 2 < device.sms) {
       continue;
     }
-    const int64_t vectors = CeilDivide(sized.columns, c.cluster * c.vector);
-    c.registers = static_cast<int>(CeilDivide(vectors, kThreads));
-    c.lanes_per_row = 32;
-    c.warps_per_row = static_cast<int>(CeilDivide(vectors, c.registers * 32));
-    c.row_warps = c.min_ctas_per_sm = 1;
-    c.persistent = true;
+    ShareInCluster(sized, cluster, kThreads, 1, c);
     c.reread = piece.reread;
     c.chan_welford = piece.one_pass && c.columns_at_once() == sized.columns;
     const int held = c.registers * c.vector;

@@ -200,7 +200,7 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
   };
   // In turns, forward first. But neither ends before it has followed the members' edges, so that
   // the one that has fewer of them may take these turns at once. Where both have met more edges
-  // than they have turns, neither can prove anything any more.
+  // than they have turns, neither comes to its end any more.
   const int64_t most = (int64_t{max_edges} + 1) / 2;
   const bool shorter = forward.num_edges <= backward.num_edges;
   const int64_t at_once = std::min(most, (shorter ? backward : forward).num_edges + shorter);

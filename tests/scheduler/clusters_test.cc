@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/norm_graphs.h"
 
 namespace seam {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
+using testing::NormBackward;
 using testing::RunGroupText;
 
 // Rows of N columns to `teams` clusters in turn.
@@ -93,32 +95,8 @@ TEST(Clusters, EveryReduction) {
   }
 }
 
-// `extra` is read in the last pass only, `mean` once a row; states of columns and of everything.
-std::string Backward(const std::string& dtype) {
-  return absl::StrCat(R"(fusion backward {
-  symbol M
-  symbol N
-  input grad: )",
-                      dtype, R"([M, N]
-  input x: )",
-                      dtype, R"([M, N]
-  input extra: )",
-                      dtype, R"([M, N]
-  input gamma: f32[N]
-  input mean: f32[M]
-  g = cast(grad, dtype=f32)
-  xhat = cast(x, dtype=f32) - mean[:, None]
-  n = size(sizes=[N], dtype=f32)
-  a = sum(g * gamma * xhat, axes=[1]) / n
-  dx = cast(g - a[:, None] * xhat + cast(extra, dtype=f32), dtype=)",
-                      dtype, R"()
-  dgamma = sum(g * xhat, axes=[0])
-  all = sum(g, axes=[0, 1])
-  output dx
-  output dgamma
-  output all
-})");
-}
+// A state of everything beside those of columns.
+constexpr char kSumOfAll[] = "  all = sum(g, axes=[0, 1])\n  output all\n";
 
 TEST(Clusters, StatesOfColumns) {
   for (const std::string dtype : {"bf16", "f32"}) {
@@ -126,10 +104,10 @@ TEST(Clusters, StatesOfColumns) {
       for (const int64_t rows : {1, 20}) {
         for (const int64_t columns : {88, 1000}) {
           const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
-          ExpectRight(Backward(dtype), InClusters(cluster, 1, 3, sizes));
+          ExpectRight(NormBackward(dtype, kSumOfAll), InClusters(cluster, 1, 3, sizes));
           for (const bool reread : {false, true}) {
-            const GroupResult result =
-                ExpectRight(Backward(dtype), InClusters(cluster, 2, 2, sizes, 3, reread));
+            const GroupResult result = ExpectRight(NormBackward(dtype, kSumOfAll),
+                                                   InClusters(cluster, 2, 2, sizes, 3, reread));
             EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
           }
         }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/norm_graphs.h"
 
 namespace seam {
 namespace {
@@ -15,33 +16,9 @@ namespace {
 using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
+using testing::NormBackward;
 using ::testing::Not;
 using testing::RunGroupText;
-
-// `extra` is read in the last pass only, `mean` once a row.
-std::string Backward(const std::string& dtype) {
-  return absl::StrCat(R"(fusion backward {
-  symbol M
-  symbol N
-  input grad: )",
-                      dtype, R"([M, N]
-  input x: )",
-                      dtype, R"([M, N]
-  input extra: )",
-                      dtype, R"([M, N]
-  input gamma: f32[N]
-  input mean: f32[M]
-  g = cast(grad, dtype=f32)
-  xhat = cast(x, dtype=f32) - mean[:, None]
-  n = size(sizes=[N], dtype=f32)
-  a = sum(g * gamma * xhat, axes=[1]) / n
-  dx = cast(g - a[:, None] * xhat + cast(extra, dtype=f32), dtype=)",
-                      dtype, R"()
-  dgamma = sum(g * xhat, axes=[0])
-  output dx
-  output dgamma
-})");
-}
 
 GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
   GroupResult result = RunGroupText(text, run);
@@ -67,8 +44,8 @@ TEST(RowsAhead, EveryArrangementIsRight) {
                 s.row_warps = row_warps;
                 s.registers = warps == 1 ? 3 : 1;
               };
-              const GroupResult result =
-                  ExpectRight(Backward(dtype), {.sizes = {{"M", rows}, {"N", 88}}, .edit = edit});
+              const GroupResult result = ExpectRight(
+                  NormBackward(dtype), {.sizes = {{"M", rows}, {"N", 88}}, .edit = edit});
               EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
             }
           }
@@ -97,7 +74,7 @@ TEST(RowsAhead, RowsThatStartAnywhere) {
             s.facts.clear();
           };
           const GroupResult result =
-              ExpectRight(Backward(dtype), {.sizes = {{"M", 35}, {"N", n}}, .edit = edit});
+              ExpectRight(NormBackward(dtype), {.sizes = {{"M", 35}, {"N", n}}, .edit = edit});
           EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
         }
       }
@@ -113,7 +90,7 @@ TEST(RowsAhead, RowsThatLieUnaligned) {
   };
   // 84 elements of 2 bytes are no multiple of 16 bytes: the threads load them.
   const GroupResult result =
-      ExpectRight(Backward("bf16"), {.sizes = {{"M", 9}, {"N", 84}}, .edit = edit});
+      ExpectRight(NormBackward("bf16"), {.sizes = {{"M", 9}, {"N", 84}}, .edit = edit});
   EXPECT_THAT(result.kernel_text, Not(HasSubstr("await copies")));
 }
 
@@ -126,12 +103,12 @@ TEST(RowsAhead, RowsThatEndInsideAVector) {
       s.grid = 2;
       s.reread = reread;
     };
-    ExpectRight(Backward("bf16"), {.sizes = {{"M", 9}, {"N", 88}}, .edit = edit});
+    ExpectRight(NormBackward("bf16"), {.sizes = {{"M", 9}, {"N", 88}}, .edit = edit});
   }
 }
 
 TEST(RowsAhead, AreChosenWhereCtasTakeTurnsOnADeviceThatHasBulkCopies) {
-  const absl::StatusOr<Fusion> group = ParseFusion(Backward("bf16"));
+  const absl::StatusOr<Fusion> group = ParseFusion(NormBackward("bf16"));
   ASSERT_TRUE(group.ok()) << group.status();
   const auto stages = [&](const char* device, int64_t rows, int64_t columns = 4096) {
     const ScheduleContext context{.sizes = {rows, columns}, .device = *FindDevice(device)};

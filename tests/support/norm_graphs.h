@@ -1,0 +1,37 @@
+// Normalizations as text, for tests of their kernels.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace seam::testing {
+
+// A backward pass: `extra` is read in the last pass only, `mean` once a row. `more`: lines of its
+// own, with outputs.
+inline std::string NormBackward(const std::string& dtype, const std::string& more = "") {
+  return absl::StrCat(R"(fusion backward {
+  symbol M
+  symbol N
+  input grad: )",
+                      dtype, R"([M, N]
+  input x: )",
+                      dtype, R"([M, N]
+  input extra: )",
+                      dtype, R"([M, N]
+  input gamma: f32[N]
+  input mean: f32[M]
+  g = cast(grad, dtype=f32)
+  xhat = cast(x, dtype=f32) - mean[:, None]
+  n = size(sizes=[N], dtype=f32)
+  a = sum(g * gamma * xhat, axes=[1]) / n
+  dx = cast(g - a[:, None] * xhat + cast(extra, dtype=f32), dtype=)",
+                      dtype, R"()
+  dgamma = sum(g * xhat, axes=[0])
+  output dx
+  output dgamma
+)",
+                      more, "}");
+}
+
+}  // namespace seam::testing
