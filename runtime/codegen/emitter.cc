@@ -547,7 +547,7 @@ class Emitter {
     const FragmentText& t = fragments_[node.fragment];
     if (t.elements_per_word == 0) return;
     for (int r = 0; r < t.registers; ++r) {
-      text_.Line(absl::StrCat("asm(\"\" : \"+r\"(", Register(t, r * t.elements_per_word), "));"));
+      text_.Line(absl::StrCat("asm(\"\" : \"+r\"(", Register(t, r), "));"));
     }
   }
   void Emit(const kernel::BulkCopy& node) {

@@ -133,6 +133,17 @@ TEST(EmitterTest, VectorsMoveSixteenBytesAtATime) {
   EXPECT_THAT(packed, HasSubstr("uint4{f[0], f[1], f[2], f[3]}"));
 }
 
+// Every word of the fragment is new to the compiler, and nothing beside them.
+TEST(EmitterTest, PackedWordsAreKept) {
+  Kernel kernel = VectorCopyKernel(DType::BF16, 8, CacheHint::Default, true);
+  kernel.body.insert(kernel.body.begin() + 1, {kernel::KeepPacked{0}});
+  const std::string text = Text(kernel);
+  for (int word = 0; word < 4; ++word) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("asm(\"\" : \"+r\"(f[", word, "]));")));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("(f[4]")));
+}
+
 TEST(EmitterTest, OneConversionRoundsTwoBf16) {
   KernelDraft d("convert");
   const int x = d.Buffer("x", DType::F32, 256, false), y = d.Buffer("y", DType::BF16, 256, true);
