@@ -1,0 +1,327 @@
+// Reductions: a thread folds its own elements, then lanes exchange their states by shuffles, warps
+// through shared memory, and the CTAs of a cluster through that of each of them.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "scheduler/kernel/expander.h"
+
+namespace seam::kernel {
+namespace {
+
+// Stores to another CTA move 4 or 8 bytes.
+DType ExchangedType(DType dtype) {
+  return DTypeBytes(dtype) >= 4 ? dtype : IsFloat(dtype) ? DType::F32 : DType::I32;
+}
+
+}  // namespace
+
+Expander::Accumulator Expander::NewAccumulator(int id) {
+  const TileReduction& r = tile_.reductions[id];
+  Accumulator a{id, {}};
+  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  const bool each_column = r.over == Over::Rows;
+  const int64_t points = registers_ * vector_ + (has_ends_ ? ends_.registers : 0);
+  const int slots = each_column ? static_cast<int>(points) : RowSlots();
+  for (int c = 0; c < NumComponents(r.op); ++c)
+    a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
+  const auto start = [&] {
+    for (int c = 0; c < NumComponents(r.op); ++c)
+      w_.Set(a.fragments[c], SlotOf(a), OpKind::Copy, {neutral[c]});
+  };
+  if (each_column) {
+    OverUnits([&] { OverElements(start); });
+    AtEnds([&] { OverUnits(start); });
+  } else {
+    OverRowSlots(start);
+  }
+  if (r.op == OpKind::Welford && !r.merge && r.over == Over::Columns) {
+    a.chunk = w_.NewFragment("chunk", r.dtype, static_cast<int>(registers_) * vector_);
+    a.chunk_sum = w_.NewFragment("sum", r.dtype, RowSlots());
+    a.chunk_count = w_.NewFragment("count", r.dtype, RowSlots());
+  }
+  return a;
+}
+
+// Float sums along a row of many steps add up each step's terms first: an error grows with the
+// terms of a step and the number of steps, not with their product.
+bool Expander::IsSummedByStep(const Accumulator& a) const {
+  const TileReduction& r = tile_.reductions[a.id];
+  return r.op == OpKind::Sum && IsFloat(r.dtype) && r.over == Over::Columns;
+}
+
+// The slot of the point at hand.
+SymInt Expander::SlotOf(const Accumulator& a) const {
+  return tile_.reductions[a.id].over == Over::Rows ? slot_ + u_ * vector_ + v_ : RowSlot();
+}
+
+// The operand where the column is inside, `neutral` elsewhere.
+Operand Expander::Masked(Operand value, Operand neutral, std::optional<Operand> inside,
+                         DType dtype) {
+  return inside ? w_.Make(dtype, OpKind::Where, {*inside, value, neutral}) : value;
+}
+
+std::optional<Operand> Expander::InsideFlag(SymInt mask) {
+  if (Decide(mask) == true) return std::nullopt;
+  return w_.Index(DType::Bool, mask);
+}
+
+void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer) {
+  const TileReduction& r = tile_.reductions[a.id];
+  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  if (a.chunk >= 0) {
+    const Operand value = Masked(Read(r.operands[0]), neutral[0], inside, r.dtype);
+    const SymInt slot = u_ * vector_ + v_;
+    w_.Set(a.chunk, slot, OpKind::Copy, {value});
+    w_.Set(a.chunk_sum, RowSlot(), OpKind::Add, {Operand::Reg(a.chunk_sum, RowSlot()), value});
+    if (!a.even) CountInChunk(a, inside, 1);
+    return;
+  }
+  StateOperands state;
+  if (r.merge) {
+    for (TileId id : r.operands) state.push_back(Read(id));
+  } else {
+    const bool arg = NumComponents(r.op) == 2;
+    state = ElementState(r.op, r.dtype, Read(r.operands[0]),
+                         arg ? w_.Index(DType::I64, importer.Import(r.position)) : Operand{});
+  }
+  for (size_t c = 0; c < state.size(); ++c) {
+    state[c] =
+        Masked(state[c], neutral[c], inside, ComponentType(r.op, r.dtype, static_cast<int>(c)));
+  }
+  if (r.squares) {
+    w_.Set(a.fragments[0], SlotOf(a), OpKind::Fma,
+           {state[0], state[0], Operand::Reg(a.fragments[0], SlotOf(a))});
+    return;
+  }
+  MergeState(w_, r.op, a.fragments, SlotOf(a), state);
+}
+
+void Expander::CountInChunk(const Accumulator& a, std::optional<Operand> inside, int elements) {
+  const DType t = w_.dtype(a.chunk_count);
+  const SymInt slot = a.CountSlot(RowSlot());
+  const Operand more =
+      Masked(BlockWriter::Number(t, elements), BlockWriter::Number(t, 0), inside, t);
+  w_.Set(a.chunk_count, slot, OpKind::Add, {Operand::Reg(a.chunk_count, slot), more});
+}
+
+// The step's elements are at hand: their mean, then their squared deviations, then Chan's
+// formula.
+void Expander::MergeChunk(Accumulator& a, SpaceState& space) {
+  const DType t = tile_.reductions[a.id].dtype;
+  const int mean = w_.NewFragment("mean", t, RowSlots()), m2 = w_.NewFragment("m2", t, RowSlots());
+  const SymInt counted = a.CountSlot(RowSlot());
+  const Operand count = Operand::Reg(a.chunk_count, counted);
+  // What follows from counts alone, once if they are all the same.
+  const auto once = [&](auto make) {
+    std::optional<decltype(make())> known;
+    if (a.even) known = make();
+    return [known, make] { return known ? *known : make(); };
+  };
+  const auto divisor = once([&] {
+    return w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
+  });
+  OverRowSlots([&] {
+    w_.Set(mean, RowSlot(), OpKind::Div, {Operand::Reg(a.chunk_sum, RowSlot()), divisor()});
+    w_.Set(m2, RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
+  });
+  OverUnits([&] {
+    OverElements([&] {
+      const SymInt slot = u_ * vector_ + v_;
+      const Operand deviation =
+          w_.Make(t, OpKind::Sub, {Operand::Reg(a.chunk, slot), Operand::Reg(mean, RowSlot())});
+      const Operand kept = Masked(deviation, BlockWriter::Number(t, 0), InsideFlag(space.mask), t);
+      w_.Set(m2, RowSlot(), OpKind::Fma, {kept, kept, Operand::Reg(m2, RowSlot())});
+    });
+  });
+  const auto weights =
+      once([&] { return WeighWelford(w_, t, Operand::Reg(a.fragments[2], counted), count); });
+  OverRowSlots([&] {
+    MergeWelford(w_, a.fragments, RowSlot(), Operand::Reg(mean, RowSlot()),
+                 Operand::Reg(m2, RowSlot()), weights());
+  });
+}
+
+void Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
+  for (const Accumulator& a : accumulators) {
+    FoldLanes(a, at_.column_lane_masks);
+    states_[a.id] = a.fragments;
+  }
+  if (cluster_ > 1) return FoldAcrossCluster(accumulators);
+  if (at_.column_warps == 1 || accumulators.empty()) return;
+  // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
+  const int64_t places = at_.column_warps * at_.rows_per_cta;
+  const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
+  std::vector<std::vector<int>> shared(accumulators.size());
+  const SymInt leader = SymEq(at_.column_lane, 0);
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    for (int fragment : accumulators[i].fragments) {
+      const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places);
+      shared[i].push_back(array);
+      OverRowSlots([&] {
+        Store out{fragment, RowSlot()};
+        out.space = Space::Shared;
+        out.array = array;
+        out.index = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
+        out.predicate = leader;
+        w_.Emit(out);
+      });
+    }
+  }
+  w_.Emit(CtaSync{});
+  if (options_.grid > 0) CopyNextRows(false);
+  const SymInt other = out_.env->FreshSymbol("w", 0, at_.column_warps - 1);
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    const Accumulator& a = accumulators[i];
+    const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt warp) {
+      Load load{fragment, to};
+      load.space = Space::Shared;
+      load.array = shared[i][component];
+      load.index = origin + warp * at_.rows_per_cta + Substitute(at_.row_local, v_, slot);
+      w_.Emit(load);
+    };
+    OverRowSlots([&] {
+      for (size_t c = 0; c < a.fragments.size(); ++c)
+        read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
+    });
+    w_.Loop(other, at_.column_warps - 1, true, [&] {
+      MergeIntoRows(a, [&](int component, SymInt slot) {
+        const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
+        read(component, fragment, 0, slot, other + 1);
+        return Operand::Reg(fragment);
+      });
+    });
+  }
+}
+
+void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
+  const bool symmetric = tile_.reductions[a.id].op != OpKind::Welford;
+  for (int mask : masks) {
+    MergeIntoRows(a, [&](int component, SymInt slot) {
+      const int fragment = a.fragments[component];
+      const DType t = w_.dtype(fragment);
+      const Operand mine = Operand::Reg(fragment, slot);
+      const Operand theirs = Operand::Reg(w_.NewFragment("s", t));
+      w_.Emit(ShuffleXor{theirs.fragment, 0, mine, mask});
+      if (symmetric) return theirs;
+      // Both lanes fold in the same order, the lower lane's state first, so that they agree to
+      // the last bit.
+      const Operand lower = w_.Index(DType::Bool, SymEq(Mod(FloorDiv(out_.thread_x, mask), 2), 0));
+      const Operand second = w_.Make(t, OpKind::Where, {lower, theirs, mine});
+      const Operand first = w_.Make(t, OpKind::Where, {lower, mine, theirs});
+      w_.Set(fragment, slot, OpKind::Copy, {first});
+      return second;
+    });
+  }
+}
+
+// Each warp leaves its state with every CTA of the cluster, a lane with one of them, and every
+// warp folds those of all warps in the same order: each lane some of them, then across lanes.
+//
+//   rank 0   warp 0, 1, ...  ->  [0] [1] ...   in the shared memory of every CTA;
+//   rank 1   warp 0, 1, ...  ->  [w] [w+1] ...         lane l folds [l], [l + 32], ...
+//
+// A CTA is at most one exchange ahead of another: it has waited for a state of each warp of the
+// cluster, which came when that warp had read the states of the exchange before. So two arrays
+// and two barriers in turn do, those of two folds of a turn or of one fold's even and odd turns.
+// A CTA may end when it has waited for the last states: nobody stores to it any more.
+void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
+  if (accumulators.empty()) return;
+  const int64_t states = cluster_ * at_.column_warps;
+  const SymInt origin = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) * states : SymInt(0);
+  const SymInt barrier =
+      out_.store_barriers + (fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) : SymInt(0));
+  out_.store_barriers += fold_turns_;
+  int64_t bytes = 0;
+  std::vector<std::vector<int>> shared(accumulators.size());
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    for (int fragment : accumulators[i].fragments) {
+      const DType dtype = ExchangedType(w_.dtype(fragment));
+      const int array = w_.NewShared("fold", dtype, fold_turns_ * states);
+      shared[i].push_back(array);
+      bytes += states * DTypeBytes(dtype);
+      RemoteStore out{fragment, 0, array};
+      if (dtype != w_.dtype(fragment))
+        out.fragment = w_.Make(dtype, OpKind::Cast, {Operand::Reg(fragment)}).fragment;
+      out.index = origin + rank_ * at_.column_warps + at_.column_warp;
+      out.predicate = SymLt(at_.column_lane, cluster_);
+      out.cta = Mod(at_.column_lane, cluster_);
+      out.barrier = barrier;
+      w_.Emit(out);
+    }
+  }
+  w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
+  if (!copies_started_) w_.Emit(CtaSync{});
+  CopyNextRows(false);
+  std::vector<int> masks;
+  int64_t lanes = 1;
+  for (; lanes < std::min<int64_t>(states, 32); lanes *= 2)
+    masks.push_back(static_cast<int>(lanes));
+  const int64_t each = (states + lanes - 1) / lanes;
+  const SymInt lane = Mod(at_.column_lane, lanes);
+  const SymInt other = out_.env->FreshSymbol("w", 0, std::max<int64_t>(each - 2, 0));
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    const Accumulator& a = accumulators[i];
+    const TileReduction& r = tile_.reductions[a.id];
+    const StateOperands neutral = NeutralState(r.op, r.dtype);
+    auto read = [&](size_t component, int fragment, SymInt state) {
+      const DType dtype = ExchangedType(w_.dtype(fragment));
+      const bool same = dtype == w_.dtype(fragment);
+      Load load{same ? fragment : w_.NewFragment("s", dtype), 0};
+      load.space = Space::Shared;
+      load.array = shared[i][component];
+      load.index = origin + state;
+      load.predicate = SymLt(state, states);
+      load.fill = neutral[component].constant;
+      w_.Emit(load);
+      if (!same) w_.Set(fragment, 0, OpKind::Cast, {Operand::Reg(load.fragment)});
+    };
+    for (size_t c = 0; c < a.fragments.size(); ++c) read(c, a.fragments[c], lane);
+    if (each > 1) {
+      w_.Loop(other, each - 1, true, [&] {
+        StateOperands state;
+        for (size_t c = 0; c < a.fragments.size(); ++c) {
+          state.push_back(Operand::Reg(w_.NewFragment("s", w_.dtype(a.fragments[c]))));
+          read(c, state.back().fragment, (other + 1) * lanes + lane);
+        }
+        MergeState(w_, r.op, a.fragments, 0, state);
+      });
+    }
+    FoldLanes(a, masks);
+  }
+}
+
+// Merges the states whose components `take` brings into those of the thread's rows. All rows have
+// as many elements, and the first of a vector is inside if any is: its count does for all.
+template <typename Take>
+void Expander::MergeIntoRows(const Accumulator& a, Take take) {
+  const TileReduction& r = tile_.reductions[a.id];
+  if (r.op == OpKind::Welford && r.over == Over::Columns) {
+    const Operand more = take(2, 0);
+    const WelfordWeights weights = WeighWelford(w_, r.dtype, Operand::Reg(a.fragments[2]), more);
+    return OverRowSlots([&] {
+      const Operand mean = take(0, RowSlot()), m2 = take(1, RowSlot());
+      MergeWelford(w_, a.fragments, RowSlot(), mean, m2, weights);
+    });
+  }
+  OverRowSlots([&] {
+    StateOperands state;
+    for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, RowSlot()));
+    MergeState(w_, r.op, a.fragments, RowSlot(), state);
+  });
+}
+
+void Expander::StorePartial(int id, const std::vector<int>& fragments) {
+  if (options_.partials.empty() || options_.partials[id].empty()) return;
+  for (size_t c = 0; c < fragments.size(); ++c) {
+    OverRowSlots([&] {
+      Store out{fragments[c], RowSlot()};
+      out.array = options_.partials[id][c];
+      out.index = at_.row * options_.split + part_;
+      out.predicate = SymAnd(Leader(), row_mask_);
+      w_.Emit(out);
+    });
+  }
+}
+
+}  // namespace seam::kernel

@@ -1,0 +1,246 @@
+// CTAs that take rows in turn. Rows, what is loaded once for each and their ends come ahead of the
+// turn that uses them; what all rows read alike stays; and states of reductions across rows live
+// through all turns.
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "scheduler/kernel/expander.h"
+
+namespace seam::kernel {
+
+void Expander::PrepareRowCopies() {
+  if (options_.stages == 0) return;
+  const auto found = FindRowCopies(tile_, at_.rows_per_cta, has_ends_ ? vector_ : 1);
+  stage_elements_ = at_.rows_per_cta * CtaColumns();
+  for (size_t id = 0; id < found.size(); ++id) {
+    if (!found[id] || !spaces_[found[id]->space].persistent) continue;
+    const TileValue& value = tile_.values[id];
+    // In all turns.
+    const SymInt first = RowImporter().Import(found[id]->start) + ends_.head;
+    if (has_ends_ && !ProvablyDivisible(first, vector_)) continue;
+    const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
+                                   stage_elements_ * options_.stages);
+    copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array});
+  }
+  if (copied_.empty()) return;
+  out_.copy_barriers = options_.stages;
+  out_.copies_per_batch = static_cast<int>(copied_.size());
+  // A stage is free at the first barrier behind its last read: in the same turn if the first pass
+  // takes the row into registers, else in the next.
+  const std::vector<bool> first = NeededBy(0, std::vector<bool>(tile_.values.size()));
+  turns_behind_ = options_.reread;
+  for (const auto& [id, row] : copied_) turns_behind_ |= !first[id];
+}
+
+// Starts the copies of the rows of that turn, of those that a cluster shares a piece each.
+void Expander::CopyRows(SymInt turn) {
+  const SymInt row = (turn * teams_ + team_) * at_.rows_per_cta;
+  SymImporter importer(out_.env.get());
+  for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
+  importer.Map(tile_.row.node(), row);
+  const SymInt stage = Mod(turn, options_.stages);
+  for (const auto& [id, copied] : copied_) {
+    const SymInt extent = spaces_[copied.from.space].extent;
+    const SymInt rows = at_.rows_per_cta == 1 ? SymInt(1) : Min(at_.rows_per_cta, rows_ - row);
+    const SymInt first = rank_ * CtaColumns();
+    const SymInt count = cluster_ == 1 ? rows * extent : Max(0, Min(CtaColumns(), extent - first));
+    w_.Emit(BulkCopy{copied.array, stage * stage_elements_, tile_.values[id].buffer,
+                     importer.Import(copied.from.start) + ends_.head + first,
+                     has_ends_ ? InBody(extent) : count, stage});
+  }
+}
+
+void Expander::CopyFirstRows() {
+  if (copied_.empty()) return;
+  const SymInt turn = out_.env->FreshSymbol("ahead", 0, options_.stages - 1);
+  w_.Branch(
+      SymEq(out_.thread_x, 0),
+      [&] { w_.Loop(turn, Min(options_.stages, turns_), false, [&] { CopyRows(turn); }); }, [] {});
+  for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+    for (TileId id : Collect(static_cast<int>(pass))) {
+      const TileValue& value = tile_.values[id];
+      if (levels_[id] != Level::kRow || value.kind != TileKind::Load || !value.lets.empty() ||
+          !IsOfRow(value) || values_ahead_.contains(id)) {
+        continue;
+      }
+      values_ahead_[id] = w_.NewFragment("ahead", value.dtype);
+    }
+  }
+  AtEnds([&] {
+    for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+      const int space = tile_.passes[pass].space;
+      for (TileId id : Collect(static_cast<int>(pass))) {
+        if (!copied_.contains(id) || spaces_[space].resident.contains(id)) continue;
+        const DType dtype = tile_.values[id].dtype;
+        const int count = static_cast<int>(registers_);
+        spaces_[space].resident[id] = w_.NewFragment("ld", dtype, count);
+        ends_ahead_[id] = {space, w_.NewFragment("ahead", dtype, count)};
+      }
+    }
+  });
+  LoadRowValues(0);
+}
+
+// What is loaded once a row comes a turn ahead as well, and so do the ends of copied rows.
+void Expander::LoadRowValues(SymInt turn) {
+  const auto load_ahead = [&](TileId id, int fragment, SymInt slot, SpaceState& space,
+                              SymInt mask) {
+    const TileValue& value = tile_.values[id];
+    const auto at = [&](SymInt e) { return Substitute(e, turn_, turn); };
+    Load load{fragment, slot};
+    load.array = value.buffer;
+    load.index = at(space.importer->Import(value.index));
+    load.predicate = SymAnd(SymAnd(at(space.importer->Import(value.predicate)), mask),
+                            SymLt(at(at_.row), rows_));
+    load.fill = FillOf(id);
+    w_.Emit(load);
+  };
+  AtEnds([&] {
+    for (const auto& entry : ends_ahead_) {
+      const auto& ahead = entry.second;
+      SpaceState& space = spaces_[ahead.space];
+      OverUnits([&] { load_ahead(entry.first, ahead.fragment, u_, space, space.mask); });
+    }
+  });
+  for (const auto& [id, fragment] : values_ahead_) load_ahead(id, fragment, 0, spaces_.front(), 1);
+}
+
+void Expander::TakeRowValues() {
+  row_values_.clear();
+  for (const auto& [id, fragment] : values_ahead_) {
+    row_values_[id] = w_.NewFragment("r", tile_.values[id].dtype);
+    w_.Set(row_values_[id], 0, OpKind::Copy, {Operand::Reg(fragment)});
+  }
+  AtEnds([&] {
+    for (const auto& entry : ends_ahead_) {
+      const auto& ahead = entry.second;
+      const int held = spaces_[ahead.space].resident.at(entry.first);
+      OverUnits([&] { w_.Set(held, u_, OpKind::Copy, {Operand::Reg(ahead.fragment, u_)}); });
+    }
+  });
+  LoadRowValues(turn_ + 1);
+}
+
+void Expander::AwaitRows() {
+  copies_started_ = copied_.empty();
+  if (copied_.empty()) return;
+  w_.Emit(AwaitCopies{Mod(turn_, options_.stages), FloorDiv(turn_, options_.stages)});
+}
+
+// Behind a barrier: the row that comes next goes where one has been read. At the end of the turn,
+// if there was no barrier in it, behind one of its own.
+void Expander::CopyNextRows(bool end_of_turn) {
+  if (copies_started_) return;
+  copies_started_ = true;
+  if (end_of_turn) w_.Emit(CtaSync{});
+  const int behind = end_of_turn ? 0 : turns_behind_;
+  const SymInt next = turn_ + (options_.stages - behind);
+  w_.Branch(
+      SymAnd(SymEq(out_.thread_x, 0), SymAnd(SymGe(turn_, behind), SymLt(next, turns_))),
+      [&] { CopyRows(next); }, [] {});
+}
+
+// What all rows read alike is loaded once, where it can stay.
+void Expander::HoistLoads() {
+  const auto hoist = [&] {
+    for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+      SpaceState& space = spaces_[tile_.passes[pass].space];
+      if (!space.persistent) continue;
+      for (TileId id : Collect(static_cast<int>(pass))) {
+        if (IsSameForRows(id, *space.importer)) LoadForStep(id, space, *space.importer, space.mask);
+      }
+    }
+  };
+  hoist();
+  AtEnds(hoist);
+}
+
+// Their accumulators live through all turns: in registers where a row does, else in the memory
+// of the partial states, from which each turn takes up its columns' and puts them back.
+void Expander::OpenAcrossRows() {
+  fold_turn_ = turn_;
+  int folds = 0;
+  std::vector<bool> folds_in(tile_.passes.size());
+  for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+    const TileReduction& r = tile_.reductions[i];
+    if (r.over == Over::Columns) {
+      folds += !folds_in[r.pass];
+      folds_in[r.pass] = true;
+    } else {
+      across_rows_.push_back(NewAccumulator(static_cast<int>(i)));
+    }
+  }
+  // With one barrier a turn, a warp may write for the next turn what another still reads.
+  if (folds == 1) fold_turns_ = 2;
+}
+
+void Expander::StoreAcrossRows() {
+  std::vector<Accumulator> whole;
+  for (const Accumulator& a : across_rows_) {
+    if (tile_.reductions[a.id].over == Over::All) whole.push_back(a);
+  }
+  fold_turns_ = 1;
+  fold_turn_ = 0;
+  copies_started_ = true;
+  FoldAcrossThreads(whole);
+  for (const Accumulator& a : across_rows_) {
+    if (tile_.reductions[a.id].over == Over::Rows) {
+      if (IsStreamed(a)) continue;
+      MoveAcrossRows<Store>(a);
+      AtEnds([&] { MoveAcrossRows<Store>(a); });
+      continue;
+    }
+    for (size_t c = 0; c < a.fragments.size(); ++c) {
+      Store out{a.fragments[c], SlotOf(a)};
+      out.array = options_.partials[a.id][c];
+      out.index = PlaceOfRow();
+      out.predicate = Leader();
+      w_.Emit(out);
+    }
+  }
+}
+
+bool Expander::IsStreamed(const Accumulator& a) const {
+  const TileReduction& r = tile_.reductions[a.id];
+  return r.over == Over::Rows && !spaces_[tile_.passes[r.pass].space].persistent;
+}
+
+// The states of a step's columns from or to memory, in vectors where it is aligned. What no turn
+// has written yet is neutral.
+template <typename Move>
+void Expander::MoveAcrossRows(const Accumulator& a) {
+  const TileReduction& r = tile_.reductions[a.id];
+  const SpaceState& space = spaces_[tile_.passes[r.pass].space];
+  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  for (size_t c = 0; c < a.fragments.size(); ++c) {
+    Move move{a.fragments[c], SlotOf(a)};
+    move.array = options_.partials[a.id][c];
+    move.index = PlaceOfRow() * space.extent + space.column;
+    move.predicate = space.mask;
+    if constexpr (std::is_same_v<Move, Load>) {
+      move.predicate = SymAnd(move.predicate, SymGt(turn_, 0));
+      move.fill = neutral[c].constant;
+    }
+    const Access access =
+        vector_ == 1 || DependsOn(move.predicate, v_)
+            ? Access{}
+            : ClassifyAccess(move.index, v_, vector_, DTypeBytes(w_.dtype(move.fragment)), 16);
+    OverUnits([&] {
+      if (access.kind != Access::kVector) return OverElements([&] { w_.Emit(move); });
+      for (int part = 0; part < vector_; part += access.width) {
+        Move piece = move;
+        piece.slot = Substitute(move.slot, v_, part);
+        piece.index = access.base + part;
+        piece.width = access.width;
+        w_.Emit(piece);
+      }
+    });
+  }
+}
+
+template void Expander::MoveAcrossRows<Load>(const Accumulator&);
+template void Expander::MoveAcrossRows<Store>(const Accumulator&);
+
+}  // namespace seam::kernel

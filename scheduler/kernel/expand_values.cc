@@ -1,0 +1,258 @@
+// Values of a pass, point by point or in vectors: loads, from memory or the copy of a row,
+// arithmetic in between, and stores.
+#include <utility>
+#include <vector>
+
+#include "scheduler/kernel/expander.h"
+
+namespace seam::kernel {
+
+Operand Expander::Read(TileId id) {
+  const TileValue& value = tile_.values[id];
+  if (value.kind == TileKind::Constant) return Operand::Const(value.dtype, value.constant);
+  if (value.kind == TileKind::ReduceResult) {
+    return Operand::Reg(states_.at(value.reduction)[value.component], RowSlot());
+  }
+  if (auto row = row_values_.find(id); row != row_values_.end())
+    return Operand::Reg(row->second, RowSlot());
+  const FragmentSlot& place = places_.at(id);
+  return Operand::Reg(place.fragment, place.slot);
+}
+
+void Expander::EmitLets(const TileValue& value) {
+  for (int let : value.lets) w_.Bind(lets_[let], Read(tile_.lets[let].value));
+}
+
+// A load of the element at hand, or from there on, from shared memory if a copy has brought it.
+Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const {
+  const TileValue& value = tile_.values[id];
+  Load load{fragment, slot};
+  load.array = value.buffer;
+  load.index = importer.Import(value.index);
+  load.fill = FillOf(id);
+  if (const auto copied = copied_.find(id); copied != copied_.end() && !at_ends_) {
+    const SpaceState& space = spaces_[copied->second.from.space];
+    load.space = Space::Shared;
+    load.array = copied->second.array;
+    load.index = Mod(turn_, options_.stages) * stage_elements_ + at_.row_local * space.extent +
+                 space.column - ends_.head - rank_ * CtaColumns();
+  }
+  return load;
+}
+
+// One value at one point; for loads without vectors.
+void Expander::EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask) {
+  const TileValue& value = tile_.values[id];
+  EmitLets(value);
+  switch (value.kind) {
+    case TileKind::Load: {
+      Load load = LoadOf(id, fragment, slot, importer);
+      load.predicate = SymAnd(importer.Import(value.predicate), mask);
+      w_.Emit(load);
+      break;
+    }
+    case TileKind::Map: {
+      Map map{value.op, fragment, slot, {}, loose_[id]};
+      for (TileId operand : value.operands) map.arguments.push_back(Read(operand));
+      w_.Emit(std::move(map));
+      break;
+    }
+    case TileKind::Index:
+      w_.Emit(IndexValue{fragment, slot, importer.Import(value.index)});
+      break;
+    case TileKind::Random:
+      w_.Emit(Random{value.op, fragment, slot, Read(value.operands[0]), Read(value.operands[1]),
+                     importer.Import(value.index)});
+      break;
+    case TileKind::Constant:
+    case TileKind::ReduceResult:
+      break;
+  }
+}
+
+// A whole vector of a load into slots [slot, slot + vector).
+void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer,
+                              SymInt mask) {
+  const TileValue& value = tile_.values[id];
+  EmitLets(value);
+  const SymInt predicate = SymAnd(importer.Import(value.predicate), mask);
+  const Load element = LoadOf(id, fragment, slot + v_, importer);
+  const Access access = ClassifyAccess(element.index, v_, vector_, DTypeBytes(value.dtype),
+                                       BufferAlignment(value.buffer));
+  auto scalar = [&] {
+    w_.Loop(v_, vector_, true, [&] {
+      Load load = element;
+      load.predicate = predicate;
+      w_.Emit(load);
+    });
+  };
+  if (access.kind != Access::kVector && access.kind != Access::kUnaligned) return scalar();
+  auto vectors = [&](SymInt condition) {
+    for (int part = 0; part < vector_; part += access.width) {
+      Load load = element;
+      load.slot = slot + part;
+      load.width = access.width;
+      load.index = access.base + part;
+      load.predicate = condition;
+      load.aligned = access.kind == Access::kVector;
+      w_.Emit(load);
+    }
+  };
+  if (!DependsOn(predicate, v_)) return vectors(predicate);
+  // A vector that is partly outside its row is read whole all the same where there is memory:
+  // nobody uses what the mask excludes, and element by element the row's ends would take longer
+  // than all the rest of it.
+  // Copies bring the row and no more.
+  const SymInt in_memory =
+      element.space == Space::Shared
+          ? WholeVector(predicate)
+          : SymAnd(SymGe(access.base, 0),
+                   SymLe(access.base + vector_, out_.buffers[value.buffer].num_elements));
+  // Where the row ends with the memory, being in the memory says it all.
+  const SymInt wanted = WholeVector(predicate).is_same(in_memory) ? 1 : UnitMask(predicate);
+  w_.Branch(
+      in_memory, [&] { vectors(wanted); }, scalar);
+}
+
+Access::Kind Expander::LoadKind(const TileValue& value, SymImporter& importer) const {
+  if (value.kind != TileKind::Load || vector_ == 1 ||
+      DependsOn(importer.Import(value.predicate), v_)) {
+    return Access::kScattered;
+  }
+  return ClassifyAccess(importer.Import(value.index), v_, vector_, DTypeBytes(value.dtype),
+                        BufferAlignment(value.buffer))
+      .kind;
+}
+
+bool Expander::IsVectorLoad(const TileValue& value, SymImporter& importer) const {
+  const Access::Kind kind = LoadKind(value, importer);
+  return kind == Access::kVector || kind == Access::kUnaligned;
+}
+
+void Expander::ComputeRowValues(const std::vector<TileId>& ids, int space) {
+  std::vector<TileId> todo;
+  for (TileId id : ids) {
+    if (levels_[id] == Level::kRow && tile_.values[id].kind != TileKind::ReduceResult &&
+        !row_values_.contains(id)) {
+      todo.push_back(id);
+    }
+  }
+  if (todo.empty()) return;
+  SymImporter& importer = *spaces_[space].importer;
+  for (TileId id : todo) row_values_[id] = w_.NewFragment("r", tile_.values[id].dtype, RowSlots());
+  if (!outer_) {
+    for (TileId id : todo) EmitPoint(id, row_values_[id], 0, importer, row_mask_);
+    return;
+  }
+  std::vector<TileId> rest;
+  for (TileId id : todo) {
+    if (tile_.values[id].lets.empty() && IsVectorLoad(tile_.values[id], importer)) {
+      EmitVectorLoad(id, row_values_[id], 0, importer, row_mask_);
+    } else {
+      rest.push_back(id);
+    }
+  }
+  if (rest.empty()) return;
+  w_.Loop(v_, vector_, true, [&] {
+    for (TileId id : rest) EmitPoint(id, row_values_[id], v_, importer, row_mask_);
+  });
+}
+
+// A computed value that is kept: where it is. Whether an earlier pass has put it there.
+bool Expander::HoldAcrossPasses(TileId id, SpaceState& space) {
+  const bool element = levels_[id] == Level::kElement;
+  auto [it, first] = space.resident.try_emplace(id, -1);
+  if (first) {
+    it->second = w_.NewFragment("kept", tile_.values[id].dtype,
+                                static_cast<int>(registers_) * (element ? vector_ : 1));
+  }
+  places_[id] = {it->second, element ? u_ * vector_ + v_ : u_};
+  return !first;
+}
+
+void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask) {
+  const TileValue& value = tile_.values[id];
+  const bool vector = IsVectorLoad(value, importer);
+  const bool element = levels_[id] == Level::kElement;
+  const SymInt slot = element ? u_ * vector_ + v_ : u_;
+  if (auto it = space.resident.find(id); it != space.resident.end()) {
+    places_[id] = {it->second, slot};
+    return;
+  }
+  const int fragment =
+      w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
+                     vector && IsNarrow(value.dtype) && packs_);
+  places_[id] = {fragment, slot};
+  if (space.persistent && !(options_.reread && copied_.contains(id))) space.resident[id] = fragment;
+  OverUnits([&] {
+    if (vector) {
+      EmitVectorLoad(id, fragment, u_ * vector_, importer, mask);
+    } else if (element) {
+      OverElements([&] { EmitPoint(id, fragment, slot, importer, mask); });
+    } else {
+      EmitPoint(id, fragment, slot, importer, UnitMask(mask));
+    }
+  });
+}
+
+Access Expander::StoreAccess(const TileStore& store, SymImporter& importer) const {
+  if (vector_ == 1 || DependsOn(importer.Import(store.predicate), v_)) return {};
+  const Access access =
+      ClassifyAccess(importer.Import(store.index), v_, vector_,
+                     DTypeBytes(tile_.buffers[store.buffer].dtype), BufferAlignment(store.buffer));
+  return access.kind == Access::kVector ? access : Access{};
+}
+
+void Expander::EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask) {
+  const Operand value = Read(store.value);
+  int fragment = value.fragment;
+  SymInt slot = value.slot;
+  if (fragment < 0) {
+    fragment = w_.NewFragment("c", value.dtype);
+    slot = 0;
+    w_.Set(fragment, 0, OpKind::Copy, {value});
+  }
+  Store out{fragment, slot};
+  out.array = store.buffer;
+  out.index = importer.Import(store.index);
+  out.predicate = SymAnd(importer.Import(store.predicate), mask);
+  w_.Emit(out);
+}
+
+void Expander::EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer,
+                               SymInt mask) {
+  const Access access = StoreAccess(store, importer);
+  const SymInt predicate = SymAnd(importer.Import(store.predicate), mask);
+  auto vectors = [&](SymInt condition) {
+    for (int part = 0; part < vector_; part += access.width) {
+      Store out{fragment, part, access.width};
+      out.array = store.buffer;
+      out.index = access.base + part;
+      out.predicate = condition;
+      out.hint = stores_;
+      w_.Emit(out);
+    }
+  };
+  if (!DependsOn(predicate, v_)) return vectors(predicate);
+  w_.Branch(
+      WholeVector(predicate), [&] { vectors(1); },
+      [&] {
+        w_.Loop(v_, vector_, true, [&] {
+          Store out{fragment, v_};
+          out.array = store.buffer;
+          out.index = importer.Import(store.index);
+          out.predicate = predicate;
+          w_.Emit(out);
+        });
+      });
+}
+
+// A value of the row: one of the row's threads stores it.
+void Expander::EmitRowStore(const TileStore& store, SpaceState& space) {
+  const SymInt first_part = SymEq(part_, 0);
+  OverRowSlots([&] {
+    EmitScalarStore(store, *space.importer, SymAnd(first_part, SymAnd(Leader(), row_mask_)));
+  });
+}
+
+}  // namespace seam::kernel

@@ -1,0 +1,285 @@
+// The state of one expansion, shared by the files that write its parts; ExpandTile is its
+// interface.
+//
+//   expand.cc          the passes, each a loop over steps of columns
+//   expand_places.cc   which rows and columns a thread has, and masks
+//   expand_levels.cc   which values a pass needs, how often, and when they are loaded
+//   expand_values.cc   loads, arithmetic, stores
+//   expand_neutral.cc  what holds outside the mask, so that reductions need none
+//   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
+//   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
+//
+// Thread-safety: none; one expansion has one Expander.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "scheduler/kernel/access.h"
+#include "scheduler/kernel/block_writer.h"
+#include "scheduler/kernel/expand.h"
+#include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/reduction_state.h"
+#include "scheduler/kernel/rows_ahead.h"
+
+namespace seam::kernel {
+
+class Expander {
+ public:
+  Expander(const TileKernel& tile, const ExpandOptions& options)
+      : tile_(tile), options_(options), w_(&out_) {}
+
+  absl::StatusOr<Kernel> Run();
+
+ private:
+  // A value is computed at the lowest level that can hold it:
+  //   row     it does not depend on the column: once a thread, before the pass that first needs it;
+  //   unit    it depends on the column but is the same for a whole vector: once a register step;
+  //   element everything else: inside the innermost loop.
+  enum class Level : uint8_t { kConstant, kRow, kUnit, kElement };
+
+  struct ThreadCoordinates {
+    SymInt row;        // Over v when vectors lie along rows.
+    SymInt row_local;  // Row within the CTA.
+    SymInt column;     // Within one step, over u and, when vectors lie along columns, v.
+    SymInt column_lane, column_warp;  // Which of the row's threads this one is.
+    std::vector<int> column_lane_masks;
+    int64_t rows_per_cta = 1, column_warps = 1;
+  };
+
+  // How the columns of one space are addressed and masked.
+  struct SpaceState {
+    SymInt extent;
+    SymInt step;  // Loop symbol; absent (constant 0) when one step covers the space.
+    SymInt steps = 1;
+    SymInt column;    // Over u, v and step.
+    SymInt mask = 1;  // column is inside, over u, v and step.
+    std::unique_ptr<SymImporter> importer;
+    std::map<TileId, int> resident;  // Loads and computed values held in fragments between passes.
+    bool persistent = false;
+  };
+
+  // What differs between the body of a row and its ends; the other of them, while one is written.
+  struct Ends {
+    SymInt element;  // Which of the ends' elements a thread has.
+    SymInt head;     // Columns before the body: fewer than a vector.
+    int vector = 1;
+    int64_t registers = 1;
+    SymInt u, v;
+    int64_t slot = 0;
+    std::vector<SpaceState> spaces;
+    std::vector<SymInt> lets;
+    std::vector<Level> levels;
+    std::vector<TileId> early, late;
+  };
+
+  // Where a value of the current pass is: the slot as an expression of u and v.
+  struct FragmentSlot {
+    int fragment;
+    SymInt slot;
+  };
+
+  // The state of a reduction while a thread folds its elements.
+  struct Accumulator {
+    int id;
+    std::vector<int> fragments;  // One a component, RowSlots() slots each.
+    int chunk = -1;              // Welford: the elements of a step, and how many there are.
+    int chunk_sum = -1, chunk_count = -1;
+    bool even = false;  // A vector's elements are all in the chunk or none, so one count does.
+    SymInt CountSlot(SymInt row_slot) const { return even ? SymInt(0) : row_slot; }
+  };
+
+  // A load that bulk copies make, and the ends of such a row, loaded a turn ahead.
+  struct CopiedRow {
+    RowCopy from;
+    int array;
+  };
+  struct EndsAhead {
+    int space, fragment;
+  };
+
+  // Passes.
+  absl::Status Prepare();
+  HoldLimits Limits() const;
+  absl::Status ExpandPass(int pass);
+  int64_t PassesBefore(int pass) const;
+  void RenewStep(int index);
+  void ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
+                  std::vector<Accumulator>& accumulators,
+                  const std::vector<const TileStore*>& stores);
+  void KeepPackedFor(int pass);
+  void EmitKeepPacked(int fragment);
+
+  // Places and masks.
+  absl::Status PlaceThreads();
+  void PrepareSpace(int index);
+  void MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets);
+  SymImporter RowImporter();
+  void MapLets(SymImporter& importer, std::vector<SymInt>& lets);
+  void PlaceEnds();
+  SpaceState EndsOf(const TileSpace& space, const SpaceState& body, bool cut);
+  SymInt InBody(SymInt extent) const;
+  void SwapEnds();
+  SymInt WholeVector(SymInt mask) const;
+  SymInt UnitMask(SymInt mask) const;
+  SymInt Leader() const {
+    return SymAnd(SymEq(rank_, 0), SymAnd(SymEq(at_.column_lane, 0), SymEq(at_.column_warp, 0)));
+  }
+  SymInt RowSlot() const { return outer_ ? v_ : SymInt(0); }
+  int RowSlots() const { return outer_ ? vector_ : 1; }
+
+  // Levels.
+  std::vector<bool> NeededBy(int pass, const std::vector<bool>& kept) const;
+  std::vector<TileId> Collect(int pass);
+  Level LevelOf(const TileValue& value, const TileSpace& space, SpaceState& state);
+  bool LetsBelowElement(const TileValue& value) const;
+  bool UsesColumn(SymInt e, const TileSpace& space) const;
+  bool IsOfRow(const TileValue& value) const;
+  bool IsSameForRows(TileId id, SymImporter& importer) const;
+  bool IsShared(TileId id, const SpaceState& space) const;
+  void CollectEarly(int pass);
+  void CollectLate(int pass, const std::vector<TileId>& ids);
+
+  // Values.
+  Operand Read(TileId id);
+  void EmitLets(const TileValue& value);
+  Load LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const;
+  void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
+  void EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
+  Access::Kind LoadKind(const TileValue& value, SymImporter& importer) const;
+  bool IsVectorLoad(const TileValue& value, SymImporter& importer) const;
+  void ComputeRowValues(const std::vector<TileId>& ids, int space);
+  bool HoldAcrossPasses(TileId id, SpaceState& space);
+  void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
+  Access StoreAccess(const TileStore& store, SymImporter& importer) const;
+  void EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask);
+  void EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer, SymInt mask);
+  void EmitRowStore(const TileStore& store, SpaceState& space);
+  int BufferAlignment(int buffer) const { return tile_.buffers[buffer].alignment_bytes; }
+  static bool IsNarrow(DType dtype) { return DTypeBytes(dtype) < 4; }
+
+  // Outside the mask.
+  bool IsNeutralOutside(const Accumulator& a);
+  TileId LoadUnderCasts(TileId id) const;
+  void ChooseFills();
+  Scalar FillOf(TileId load) const;
+  bool IsZeroOutside(TileId id);
+
+  // Folds.
+  Accumulator NewAccumulator(int id);
+  bool IsSummedByStep(const Accumulator& a) const;
+  SymInt SlotOf(const Accumulator& a) const;
+  Operand Masked(Operand value, Operand neutral, std::optional<Operand> inside, DType dtype);
+  std::optional<Operand> InsideFlag(SymInt mask);
+  void Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer);
+  void CountInChunk(const Accumulator& a, std::optional<Operand> inside, int elements);
+  void MergeChunk(Accumulator& a, SpaceState& space);
+  void FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
+  void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
+  void FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
+  template <typename Take>
+  void MergeIntoRows(const Accumulator& a, Take take);
+  void StorePartial(int id, const std::vector<int>& fragments);
+
+  // Rows in turn.
+  void PrepareRowCopies();
+  void CopyRows(SymInt turn);
+  void CopyFirstRows();
+  void LoadRowValues(SymInt turn);
+  void TakeRowValues();
+  void AwaitRows();
+  void CopyNextRows(bool end_of_turn);
+  // Columns of a CTA; in a cluster they begin at column rank * CtaColumns() of the row.
+  int64_t CtaColumns() const { return options_.columns_per_step / cluster_; }
+  void HoistLoads();
+  void OpenAcrossRows();
+  void StoreAcrossRows();
+  bool IsStreamed(const Accumulator& a) const;
+  template <typename Move>
+  void MoveAcrossRows(const Accumulator& a);
+  SymInt PlaceOfRow() const { return team_ * at_.rows_per_cta + at_.row_local; }
+
+  // Writes what `body` does for the ends: vectors of one element, and columns, residents and levels
+  // of their own.
+  template <typename Body>
+  void AtEnds(Body body) {
+    if (!has_ends_) return;
+    SwapEnds();
+    body();
+    SwapEnds();
+  }
+  // Writes `body` for each of a step's vectors, of a vector's elements, of a thread's rows.
+  template <typename Body>
+  void OverUnits(Body body) {
+    if (registers_ > 1) {
+      w_.Loop(u_, registers_, true, body);
+    } else {
+      body();
+    }
+  }
+  template <typename Body>
+  void OverElements(Body body) {
+    if (vector_ > 1) {
+      w_.Loop(v_, vector_, true, body);
+    } else {
+      body();
+    }
+  }
+  template <typename Body>
+  void OverRowSlots(Body body) {
+    if (outer_) {
+      w_.Loop(v_, vector_, true, body);
+    } else {
+      body();
+    }
+  }
+
+  const TileKernel& tile_;
+  const ExpandOptions& options_;
+  Kernel out_;
+  BlockWriter w_;
+  std::unique_ptr<SymImporter> base_;
+  std::vector<std::pair<const SymNode*, SymInt>> parameter_map_;
+  ThreadCoordinates at_;
+  SymInt v_, u_;  // Loop symbols of the vector and of the registers; constant 0 where there is one
+                  // of them only.
+  SymInt part_, rows_, row_mask_;
+  int vector_ = 1;
+  int64_t registers_ = 1;
+  bool outer_ = false;
+  bool has_ends_ = false, at_ends_ = false;
+  int64_t slot_ = 0;  // Of the first point, where each has one of its own.
+  std::vector<SpaceState> spaces_;
+  Ends ends_;
+  std::vector<SymInt> lets_;
+  std::vector<Level> levels_;
+  std::vector<bool> loose_;
+  Holds holds_;
+  bool packs_ = false;                     // Narrow elements of a row stay packed.
+  CacheHint stores_ = CacheHint::Default;  // Of the current pass.
+  std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
+  std::map<TileId, bool> zero_outside_;
+  std::vector<TileId> early_;           // Loads for later passes that the current one issues.
+  std::vector<TileId> late_;            // Loads that the current pass issues where it uses them.
+  SymInt turn_, turns_;                 // Where CTAs take rows in turn.
+  int cluster_ = 1, teams_ = 1;         // CTAs that share a row, and how many such teams there are.
+  SymInt team_, rank_;                  // Of the CTA.
+  std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.
+  std::map<TileId, int> values_ahead_;  // Loads of the row alone: where they are for the next turn.
+  std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.
+  int64_t stage_elements_ = 0;              // Of each of them, in one stage.
+  int turns_behind_ = 0;                    // From the last read of a stage to the next copy there.
+  bool copies_started_ = true;              // In this turn.
+  std::vector<Accumulator> across_rows_;
+  SymInt fold_turn_;    // The turn of a fold; 0 behind the last one.
+  int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.
+  std::map<TileId, int> row_values_;
+  std::map<TileId, FragmentSlot> places_;
+  std::map<int, std::vector<int>> states_;  // Reduction -> fragments of its components.
+};
+
+}  // namespace seam::kernel

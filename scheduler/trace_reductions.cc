@@ -1,0 +1,227 @@
+// What reductions become at the tile level: folds of elements, or of the partial states that
+// another stage has left.
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "ir/op_semantics.h"
+#include "ir/status.h"
+#include "scheduler/tracer.h"
+
+namespace seam {
+
+using kernel::TileId;
+using kernel::TileKind;
+using kernel::TileValue;
+
+DType AccumulatorType(const Fusion& group, ExprId e) {
+  const DType from = group.dtype(group.operands(e)[0]);
+  switch (group.op(e)) {
+    case OpKind::Sum:
+      return ComputeType(from);
+    // Products leave the range of f32 on the way to a result inside it.
+    case OpKind::Prod:
+      return IsFloat(from) ? DType::F64 : DType::I64;
+    default:
+      return from;
+  }
+}
+
+std::vector<PartialSlot> PartialSlots(const Fusion& group, const GroupShape& shape) {
+  const bool crossed = shape.crossed();
+  std::vector<PartialSlot> slots;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (crossed ? shape.crosses[i] == Crossing::kNone : !IsReduction(group.info(e).op_class))
+      continue;
+    for (int c = 0; c < kernel::NumComponents(group.op(e)); ++c) slots.push_back({e, c});
+  }
+  return slots;
+}
+
+// What a reduction expression became: one tile value for each of its results.
+absl::StatusOr<const std::vector<TileId>*> Tracer::EnsureReduction(ExprId e) {
+  if (auto it = reduced_.find(e); it != reduced_.end()) return &it->second;
+  std::vector<TileId> results;
+  if (IsEmpty(group_.operands(e)[0])) {
+    for (int r = 0; r < group_.num_results(e); ++r) results.push_back(Neutral(e));
+  } else if (options_.finish || (options_.split > 1 && DepthOf(e) < options_.stage)) {
+    results = MergePartials(e);
+  } else {
+    SEAM_ASSIGN_OR_RETURN(results, Reduce(e));
+  }
+  return &(reduced_[e] = std::move(results));
+}
+
+// What a reduction over no elements gives.
+TileId Tracer::Neutral(ExprId e) {
+  const DType dtype = group_.dtype(group_.result(e));
+  return Constant(
+      dtype, group_.op(e) == OpKind::Welford ? Zero(dtype) : ReduceIdentity(group_.op(e), dtype));
+}
+
+absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
+  const OpKind op = group_.op(e);
+  const ValId from = group_.operands(e)[0];
+  const Space& space = SpaceOf(shape_.Columns(shape_.axes.space(e)));
+  const Space here = space;  // Tracing may add spaces.
+  const Index index =
+      IndexAt(group_.rank(from), here, [&](int d) { return shape_.axes.operand_atoms(e, 0, d); });
+  SEAM_ASSIGN_OR_RETURN(TileId element, At(from, index, 1));
+  const int depth = StageDepth(DepthOf(e));
+  const DType accumulator = AccumulatorType(group_, e);
+  element = Cast(element, accumulator);
+  const Crossing crossing = shape_.crosses[e.index()];
+  if (op == OpKind::Welford && !options_.chan_welford && crossing == Crossing::kNone)
+    return TwoPassWelford(e, element, here.id, depth, accumulator);
+  kernel::TileReduction reduction;
+  reduction.op = op;
+  reduction.dtype = accumulator;
+  reduction.operands = {element};
+  if (crossing == Crossing::kRows || crossing == Crossing::kAll) {
+    reduction.over = crossing == Crossing::kAll ? kernel::Over::All : kernel::Over::Rows;
+    reduction.predicate = FirstOfOthers(shape_.axes.space(e));
+  }
+  reduction.pass = PassOf(depth, here.id);
+  if (kernel::NumComponents(op) == 2) reduction.position = index[group_.attributes(e).axes[0]];
+  return Results(e, AddReduction(std::move(reduction), e), accumulator);
+}
+
+// Mean, then squared deviations from it: as accurate as merging, and two cheap exchanges.
+std::vector<TileId> Tracer::TwoPassWelford(ExprId e, TileId element, int space, int depth,
+                                           DType t) {
+  const TileId count = Count(e, t);
+  const TileId one = Constant(t, FloatScalar(1));
+  const TileId divisor = Map(OpKind::Maximum, t, {count, one});
+  kernel::TileReduction sum{OpKind::Sum, t, {element}};
+  sum.pass = PassOf(depth, space);
+  const TileId mean = Map(OpKind::Div, t, {Result(AddReduction(std::move(sum), e), 0, t), divisor});
+  const TileId deviation = Map(OpKind::Sub, t, {element, mean});
+  kernel::TileReduction squares{OpKind::Sum, t, {deviation}};
+  squares.squares = true;
+  squares.pass = PassOf(depth + 1, space);
+  const TileId m2 = Result(AddReduction(std::move(squares), e), 0, t);
+  return {mean, m2, count};
+}
+
+std::vector<TileId> Tracer::MergePartials(ExprId e) {
+  int space = 0;
+  SymInt index = 0;
+  if (shape_.crosses[e.index()] == Crossing::kSomeRows) {
+    // The rows that have this row's coordinates; of those that the reduction does not know the
+    // first.
+    const AxisSet space_axes = shape_.axes.space(e);
+    std::vector<AxisId> folded;
+    for (AxisId a : shape_.crossed_rows) {
+      if (!absl::c_linear_search(shape_.rows, a) && absl::c_binary_search(space_axes, a))
+        folded.push_back(a);
+    }
+    const SymInt part = MergeSpace(Elements(folded), &space);
+    std::map<AxisId, SymInt> at = Coordinates(folded, part);
+    for (AxisId a : shape_.rows) at[a] = row_coordinates_[a];
+    for (AxisId a : shape_.crossed_rows) {
+      const auto it = at.find(a);
+      index = index * Radix(a) + (it != at.end() ? it->second : SymInt(0));
+    }
+  } else if (options_.finish) {
+    const AxisSet kept = shape_.axes.kept(e);
+    const SymInt part = MergeSpace(options_.places, &space);
+    index = part;
+    for (AxisId a : shape_.rows) {
+      if (absl::c_binary_search(kept, a)) index = index * Radix(a) + row_coordinates_[a];
+    }
+  } else {
+    index = tile_.row * options_.split + MergeSpace(options_.split, &space);
+  }
+  const DType t = AccumulatorType(group_, e);
+  kernel::TileReduction merge;
+  merge.op = group_.op(e);
+  merge.dtype = t;
+  merge.merge = true;
+  merge.pass = PassOf(0, space);
+  for (int c = 0; c < kernel::NumComponents(merge.op); ++c) {
+    TileValue load;
+    load.kind = TileKind::Load;
+    load.dtype = kernel::ComponentType(merge.op, t, c);
+    load.buffer = PartialBuffer(e, c, t, false);
+    load.index = index;
+    merge.operands.push_back(Add(std::move(load)));
+  }
+  return Results(e, AddReduction(std::move(merge), e), t);
+}
+
+// `parts` partial states, folded by a pass before all others. Returns their index.
+SymInt Tracer::MergeSpace(SymInt parts, int* id) {
+  const auto [it, is_new] =
+      merge_spaces_.emplace(parts.bits(), static_cast<int>(tile_.spaces.size()));
+  if (is_new) {
+    kernel::TileSpace space;
+    space.extent = parts;
+    space.column = tile_.env->FreshSymbol("part", 0, parts - 1);
+    space.whole = true;
+    tile_.spaces.push_back(space);
+  }
+  *id = it->second;
+  return tile_.spaces[it->second].column;
+}
+
+int Tracer::AddReduction(kernel::TileReduction reduction, ExprId e) {
+  std::vector<int> buffers;
+  const bool leaves = options_.split > 1 || shape_.crosses[e.index()] != Crossing::kNone;
+  if (leaves && !reduction.merge) {
+    out_.splits_columns |= options_.split > 1;
+    for (int c = 0; c < kernel::NumComponents(reduction.op); ++c)
+      buffers.push_back(PartialBuffer(e, c, reduction.dtype, true));
+  }
+  out_.partials.push_back(std::move(buffers));
+  tile_.reductions.push_back(std::move(reduction));
+  return static_cast<int>(tile_.reductions.size()) - 1;
+}
+
+// Partial states: of a split row one after the other; where rows are crossed, one a row or, of
+// all that the reduction keeps, one a place.
+int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
+  const std::vector<PartialSlot> slots = PartialSlots(group_, shape_);
+  int index = 0;
+  while (slots[index].expr != e || slots[index].component != component) ++index;
+  kernel::Buffer buffer;
+  buffer.dtype = kernel::ComponentType(group_.op(e), dtype, component);
+  buffer.name = absl::StrCat("partial_", index);
+  buffer.written = written;
+  buffer.alignment_bytes = 16;
+  switch (shape_.crosses[e.index()]) {
+    case Crossing::kNone:
+      buffer.num_elements = tile_.rows * options_.split;
+      break;
+    case Crossing::kSomeRows:
+      buffer.num_elements = Elements(options_.finish ? shape_.crossed_rows : shape_.rows);
+      break;
+    case Crossing::kRows:
+    case Crossing::kAll:
+      buffer.num_elements = Elements(shape_.axes.kept(e)) * options_.places;
+      break;
+  }
+  return AddBuffer({BufferSource::kWorkspace, index}, std::move(buffer));
+}
+
+std::vector<TileId> Tracer::Results(ExprId e, int reduction, DType accumulator) {
+  const OpKind op = group_.op(e);
+  if (op == OpKind::Welford) {
+    return {Result(reduction, 0, accumulator), Result(reduction, 1, accumulator),
+            Count(e, accumulator)};
+  }
+  if (kernel::NumComponents(op) == 2) return {Result(reduction, 1, DType::I64)};
+  return {Cast(Result(reduction, 0, accumulator), group_.dtype(group_.result(e)))};
+}
+
+// How many elements a Welford folds: known without counting.
+TileId Tracer::Count(ExprId e, DType t) {
+  const ValId from = group_.operands(e)[0];
+  SymInt count = 1;
+  for (int axis : group_.attributes(e).axes) count *= Import(group_.domain(from)[axis].extent);
+  return Cast(IndexOf(count, DType::I64), t);
+}
+
+}  // namespace seam

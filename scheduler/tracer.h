@@ -1,0 +1,123 @@
+// The state of one trace, shared by the files that write its parts; Trace is its interface.
+//
+//   trace.cc             outputs, the rows' and columns' coordinates, buffers, passes
+//   trace_reductions.cc  reductions and their partial states
+//   trace_values.cc      one value at one point
+//
+// Thread-safety: none; one trace has one Tracer.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "scheduler/trace.h"
+
+namespace seam {
+
+inline bool IsReduction(OpClass c) { return c == OpClass::Reduction || c == OpClass::Welford; }
+
+class Tracer {
+ public:
+  Tracer(const Fusion& group, const GroupShape& shape, const TraceOptions& options)
+      : group_(group), shape_(shape), options_(options), tile_(out_.tile) {}
+
+  absl::StatusOr<TracedKernel> Run();
+
+ private:
+  using TileId = kernel::TileId;
+  using Index = SymVector;
+
+  // A set of columns with its symbol and the coordinates of rows and columns at a point.
+  struct Space {
+    int id;
+    std::map<AxisId, SymInt> at;
+  };
+
+  // Coordinates and buffers.
+  absl::Status Prepare();
+  int64_t LowestValue(const SymNode* symbol) const;
+  SymInt Import(SymInt e) { return importer_->Import(e); }
+  SymInt Extent(ValId v, int d) { return Import(group_.domain(v)[d].extent); }
+  SymInt Radix(AxisId a);
+  SymInt Elements(absl::Span<const AxisId> axes);
+  bool IsEmpty(ValId v);
+  bool HasAxesOfRows(ValId v) const;
+  SymInt FirstOfOthers(const AxisSet& axes);
+  std::map<AxisId, SymInt> Coordinates(const std::vector<AxisId>& axes, SymInt linear);
+  const Space& SpaceOf(const std::vector<AxisId>& columns);
+  int BufferOf(BufferSource::Kind kind, int index, ValId v);
+  int AddBuffer(BufferSource source, kernel::Buffer buffer);
+  SymInt Address(ValId v, const Index& index);
+
+  // Outputs and passes.
+  absl::Status TraceOutput(int output, ValId v);
+  // In a split plan every stage has its merges first, then one round of columns.
+  int StageDepth(int depth) const { return options_.split > 1 ? 1 : depth * 2 + 1; }
+  int DepthOf(ExprId e) const { return shape_.depth[group_.operands(e)[0].index()]; }
+  int PassOf(int depth, int space);
+  void FinishPasses();
+
+  // Reductions.
+  absl::StatusOr<const std::vector<TileId>*> EnsureReduction(ExprId e);
+  absl::StatusOr<std::vector<TileId>> Reduce(ExprId e);
+  std::vector<TileId> TwoPassWelford(ExprId e, TileId element, int space, int depth, DType t);
+  std::vector<TileId> MergePartials(ExprId e);
+  SymInt MergeSpace(SymInt parts, int* id);
+  int AddReduction(kernel::TileReduction reduction, ExprId e);
+  int PartialBuffer(ExprId e, int component, DType dtype, bool written);
+  std::vector<TileId> Results(ExprId e, int reduction, DType accumulator);
+  TileId Neutral(ExprId e);
+  TileId Count(ExprId e, DType t);
+
+  // One value at one point.
+  absl::StatusOr<TileId> At(ValId v, const Index& index, SymInt predicate);
+  absl::StatusOr<TileId> Compute(ValId v, const Index& index, SymInt predicate);
+  absl::StatusOr<TileId> Pointwise(ExprId e, ValId v, const Index& index, SymInt predicate);
+  absl::StatusOr<TileId> ReductionResult(ExprId e, ValId v, const Index& index);
+  absl::StatusOr<TileId> View(ExprId e, ValId v, const Index& index, SymInt predicate);
+  absl::StatusOr<TileId> Concatenated(ExprId e, ValId v, const Index& index, SymInt predicate);
+  absl::StatusOr<TileId> Indexed(ExprId e, ValId v, const Index& index, SymInt predicate);
+
+  // Tile values.
+  TileId Add(kernel::TileValue value);
+  TileId Constant(DType dtype, Scalar scalar);
+  TileId Map(OpKind op, DType dtype, std::vector<TileId> operands);
+  TileId Cast(TileId id, DType dtype);
+  TileId IndexOf(SymInt e, DType dtype);
+  TileId Result(int reduction, int component, DType dtype);
+  static Scalar Zero(DType dtype) { return IsFloat(dtype) ? FloatScalar(0) : IntScalar(0); }
+
+  template <typename AtomsOf>
+  Index IndexAt(int rank, const Space& space, AtomsOf atoms_of) {
+    Index index;
+    for (int d = 0; d < rank; ++d) {
+      SymInt position = 0;
+      for (AxisId a : atoms_of(d)) {
+        const auto it = space.at.find(a);
+        position = position * Radix(a) + (it == space.at.end() ? SymInt(0) : it->second);
+      }
+      index.push_back(position);
+    }
+    return index;
+  }
+
+  const Fusion& group_;
+  const GroupShape& shape_;
+  const TraceOptions& options_;
+  TracedKernel out_;
+  kernel::TileKernel& tile_;
+  std::unique_ptr<SymImporter> importer_;
+  std::map<AxisId, SymInt> row_coordinates_;
+  std::map<std::vector<AxisId>, Space> spaces_;
+  absl::flat_hash_map<uint64_t, int> merge_spaces_;  // By the number of parts.
+  std::vector<std::pair<int, int>> pass_keys_;
+  std::map<ExprId, std::vector<TileId>> reduced_;
+  absl::flat_hash_map<std::string, TileId> memo_;
+};
+
+}  // namespace seam
