@@ -3,14 +3,15 @@
 //
 //   norm_bench [--elements 268435456] [--ops layer_norm,rms_norm,softmax] [--dtypes bf16,f32]
 //   [--columns 256,1024,...]
-//              [--shapes 128x4096,...] [--tune] [--apart] [--json FILE]
+//              [--shapes 128x4096,...] [--tune] [--apart] [--any-order] [--json FILE]
 //
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
 // device-to-device memcpy of 1 GB. With --shapes, problems of so many rows and columns, each timed
 // as one of 400 launches of a CUDA graph beside a memcpy of the tensor in such a graph. --tune also
 // times the alternatives of scheduler/alternatives.h and prints the best beside the heuristic's;
-// with --apart, partial states are finished by launches of their own.
+// with --apart, partial states are finished by launches of their own; with --any-order, sums over
+// rows are summed in whatever order CTAs take the rows.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +52,7 @@ struct Options {
                                   5632, 8192, 12288, 16384, 32768};
   std::vector<std::pair<int64_t, int64_t>> shapes;  // Rows and columns of small problems.
   bool tune = false;
+  bool any_order = false;  // Of sums over rows.
   bool apart = false;  // What finishes partial states in launches of its own.
   std::string json;
 };
@@ -105,8 +107,10 @@ class Bench {
     SEAM_ASSIGN_OR_RETURN(cuda::Stream stream, cuda::Stream::Create(bench.device_));
     bench.stream_ = std::make_unique<cuda::Stream>(std::move(stream));
     SEAM_ASSIGN_OR_RETURN(bench.pool_, cuda::PoolAllocator::Create(bench.device_));
-    SEAM_ASSIGN_OR_RETURN(bench.arrivals_, bench.pool_->Allocate(4, bench.stream_->handle()));
-    SEAM_RETURN_IF_ERROR(bench.device_->Fill(bench.arrivals_, 0, 4, bench.stream_->handle()));
+    SEAM_ASSIGN_OR_RETURN(bench.arrivals_,
+                          bench.pool_->Allocate(kCounterBytes, bench.stream_->handle()));
+    SEAM_RETURN_IF_ERROR(
+        bench.device_->Fill(bench.arrivals_, 0, kCounterBytes, bench.stream_->handle()));
     const absl::StatusOr<DeviceInfo> info = FindDevice(bench.device_->properties().arch);
     bench.info_ = info.ok() ? *info : Devices()[0];
     bench.info_.sms = bench.device_->properties().multiprocessors;
@@ -210,6 +214,8 @@ class Bench {
       const int phases = launch.kernel.NumPhases();
       config.cooperative = phases > 1 && grid <= p.resident_ctas[i];
       int phase = phases == 1 || config.cooperative ? -1 : 0;
+      void* tickets = static_cast<char*>(arrivals_) + kCounterBytes / 2;
+      if (launch.kernel.TakesTickets()) params.push_back(&tickets);
       if (phases > 1) {
         params.push_back(&arrivals_);
         params.push_back(&phase);
@@ -390,7 +396,8 @@ class Bench {
   const cuda::Device* device_ = nullptr;
   std::unique_ptr<cuda::Stream> stream_;
   std::unique_ptr<cuda::PoolAllocator> pool_;
-  void* arrivals_ = nullptr;  // For barriers of the grid.
+  static constexpr size_t kCounterBytes = 256;
+  void* arrivals_ = nullptr;  // For barriers of the grid, and for tickets behind it.
   DeviceInfo info_;
 };
 
@@ -417,6 +424,7 @@ absl::Status Run(const Options& options) {
         for (const SymNode* s : group.env().symbols())
           context.sizes.push_back(sizes.at(std::string(s->name)));
         context.device = bench.info();
+        context.any_order = options.any_order;
         SEAM_ASSIGN_OR_RETURN(const Schedule chosen,
                               FindScheduler(SchedulerKind::kReduction)->choose(group, context));
         std::vector<Schedule> candidates = {chosen};
@@ -509,6 +517,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string key = argv[i];
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
+    if (key == "--any-order") {
+      options.any_order = true;
+      continue;
+    }
     if (key == "--tune") {
       options.tune = true;
       continue;

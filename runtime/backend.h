@@ -59,7 +59,7 @@ struct PreparedCall {
   };
 
   std::vector<std::variant<Launch, LibraryCall>> steps;
-  int64_t block_bytes = 0;  // For intermediate values.
+  int64_t block_bytes = 0;  // For intermediate values; not 0 if a kernel takes tickets.
   std::vector<int64_t>
       tracked_elements;                  // Of each piece of memory whose elements this call writes.
   std::vector<Tensor> output_types;      // Null data.

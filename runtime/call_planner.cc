@@ -90,6 +90,7 @@ absl::Status CallPlanner::PlanGroup(int step) {
   sizes.symbols = group.group->env().symbols();
   ScheduleContext context;
   context.device = backend_.device();
+  context.any_order = any_order_;
   for (size_t i = 0; i < group.symbols.size(); ++i) {
     // A symbol without a value is one that nothing depends on.
     context.sizes.push_back(
@@ -274,6 +275,9 @@ void CallPlanner::AddSteps() {
       const KernelLaunch& planned = plan.launches[i];
       PreparedCall::Launch launch;
       launch.kernel = &planned.kernel;
+      // Tickets are counted in memory before the block.
+      if (planned.kernel.TakesTickets())
+        call_.block_bytes = std::max<int64_t>(call_.block_bytes, 1);
       launch.loaded = step.variant->kernels()[i].get();
       launch.grid = step.sizes.launches[i].grid;
       launch.arguments = step.sizes.launches[i].arguments;

@@ -42,9 +42,14 @@ struct CallShape {
 
 class CallPlanner {
  public:
-  // `tuned` may be null: then heuristics choose all schedules.
-  CallPlanner(const Fusion& fusion, Program& program, Backend& backend, TunedSchedules* tuned)
-      : fusion_(fusion), program_(program), backend_(backend), tuned_(tuned) {}
+  // `tuned` may be null: then heuristics choose all schedules. `any_order`: CompileOptions has it.
+  CallPlanner(const Fusion& fusion, Program& program, Backend& backend, TunedSchedules* tuned,
+              bool any_order)
+      : fusion_(fusion),
+        program_(program),
+        backend_(backend),
+        tuned_(tuned),
+        any_order_(any_order) {}
 
   // Errors: those of the schedulers, naming the group; kUnimplemented; what loading kernels gives.
   absl::StatusOr<PreparedCall> Plan(const SizeBinding& binding, const CallShape& shape);
@@ -93,6 +98,7 @@ class CallPlanner {
   Program& program_;
   Backend& backend_;
   TunedSchedules* const tuned_;
+  const bool any_order_;
 
   // Of the call being planned.
   const SizeBinding* binding_ = nullptr;

@@ -37,8 +37,8 @@ absl::StatusOr<Executable> Compile(Fusion fusion, const CompileOptions& options)
   } else if (options.use_tuned) {
     tuned = TunedSchedules::FromEnvironment();
   }
-  Executable executable(std::make_unique<Executable::Impl>(whole, kind, std::move(backend),
-                                                           std::move(program), std::move(tuned)));
+  Executable executable(std::make_unique<Executable::Impl>(
+      whole, kind, std::move(backend), std::move(program), std::move(tuned), options.any_order));
   bool complete = true;
   for (const std::optional<int64_t>& value : hints.values) complete &= value.has_value();
   if (complete && kind != BackendKind::kReference) {

@@ -63,8 +63,9 @@ DeviceInfo InfoOf(const cuda::Device& device) {
           clusters ? 8 : 1};
 }
 
-// Ahead of the intermediate values of a stream's calls lies the memory of grids' barriers.
-constexpr int64_t kArrivalBytes = 256;
+// Ahead of the intermediate values of a stream's calls lie the counters of grids' barriers and of
+// tickets, each in a cache line of its own.
+constexpr int64_t kCounterBytes = 256, kTicketsAt = 128;
 
 // CTAs of a cluster that every device with clusters can run.
 constexpr uint32_t kPortableCluster = 8;
@@ -72,7 +73,10 @@ constexpr uint32_t kPortableCluster = 8;
 class CudaKernel : public LoadedKernel {
  public:
   CudaKernel(std::string text, cuda::CompiledKernel compiled, const kernel::Kernel& kernel)
-      : text_(std::move(text)), compiled_(std::move(compiled)), phases_(kernel.NumPhases()) {
+      : text_(std::move(text)),
+        compiled_(std::move(compiled)),
+        phases_(kernel.NumPhases()),
+        tickets_(kernel.TakesTickets()) {
     config_.block = {static_cast<uint32_t>(kernel.threads), 1, 1};
     config_.dynamic_smem_bytes = kernel.SharedBytes();
     if (kernel.cluster > 1) config_.cluster = {static_cast<uint32_t>(kernel.cluster), 1, 1};
@@ -92,11 +96,13 @@ class CudaKernel : public LoadedKernel {
   }
 
   // All phases at once where the device holds the grid, else one after the other. `arrivals` is
-  // memory for the grid's barrier, of which one launch at a time makes use; null if there is none.
+  // memory for the counters, of which one launch at a time makes use; null if there is none.
   absl::Status Launch(uint32_t grid, StreamHandle stream, void* arrivals,
                       absl::InlinedVector<void*, 24>& parameters) const {
     cuda::LaunchConfig config = config_;
     config.grid = {grid, 1, 1};
+    void* tickets = static_cast<char*>(arrivals) + kTicketsAt;
+    if (tickets_) parameters.push_back(&tickets);
     if (phases_ == 1) return kernel_->Launch(config, stream, parameters);
     int phase = -1;
     parameters.push_back(&arrivals);
@@ -124,6 +130,7 @@ class CudaKernel : public LoadedKernel {
   const std::string text_;
   const cuda::CompiledKernel compiled_;
   const int phases_;
+  const bool tickets_;
   int64_t resident_ctas_ = 0;  // That can meet at a barrier of the grid.
   cuda::LaunchConfig config_;
   std::optional<cuda::Module> module_;
@@ -180,7 +187,7 @@ class CudaBackend : public Backend {
   struct Block {
     std::mutex mutex;
     void* data = nullptr;
-    int64_t bytes = 0;      // Behind kArrivalBytes.
+    int64_t bytes = 0;      // Behind kCounterBytes.
     bool captured = false;  // A graph uses it: it stays until the end.
   };
 
@@ -305,8 +312,8 @@ absl::Status CudaBackend::Reserve(Block& block, int64_t bytes, StreamHandle stre
   block.bytes = 0;
   block.captured = false;
   SEAM_ASSIGN_OR_RETURN(block.data,
-                        allocator_->Allocate(static_cast<size_t>(kArrivalBytes + bytes), stream));
-  SEAM_RETURN_IF_ERROR(device_->Fill(block.data, 0, kArrivalBytes, stream));
+                        allocator_->Allocate(static_cast<size_t>(kCounterBytes + bytes), stream));
+  SEAM_RETURN_IF_ERROR(device_->Fill(block.data, 0, kCounterBytes, stream));
   block.bytes = bytes;
   return absl::OkStatus();
 }
@@ -323,7 +330,7 @@ absl::Status CudaBackend::Execute(const PreparedCall& call, absl::Span<void* con
 absl::Status CudaBackend::Enqueue(const PreparedCall& call, absl::Span<void* const> bases,
                                   void* block, StreamHandle stream) const {
   absl::InlinedVector<void*, 24> pointers, parameters;
-  void* const values = block == nullptr ? nullptr : static_cast<char*>(block) + kArrivalBytes;
+  void* const values = block == nullptr ? nullptr : static_cast<char*>(block) + kCounterBytes;
   for (const auto& step : call.steps) {
     const PreparedCall::Launch& launch = std::get<PreparedCall::Launch>(step);
     pointers.clear();

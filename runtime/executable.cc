@@ -55,11 +55,12 @@ absl::string_view BackendName(BackendKind kind) {
 
 Executable::Impl::Impl(std::shared_ptr<const Fusion> fusion, BackendKind kind,
                        std::shared_ptr<Backend> backend, Program program,
-                       std::shared_ptr<TunedSchedules> tuned)
+                       std::shared_ptr<TunedSchedules> tuned, bool any_order)
     : fusion_(std::move(fusion)),
       kind_(kind),
       backend_(std::move(backend)),
       tuned_(std::move(tuned)),
+      any_order_(any_order),
       symbols_(fusion_->env().symbols()),
       needed_(NeededSymbols(*fusion_, symbols_)),
       program_(std::move(program)) {}
@@ -150,7 +151,7 @@ absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
         binding.ToString(),
         " with these strides, alignments and outputs: run once before the capture"));
   }
-  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get());
+  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get(), any_order_);
   SEAM_ASSIGN_OR_RETURN(PreparedCall planned, planner.Plan(binding, shape));
   auto call = std::make_shared<const PreparedCall>(std::move(planned));
   std::unique_lock<std::shared_mutex> calls_lock(calls_mutex_);
@@ -270,7 +271,7 @@ absl::Status Executable::Impl::PlanFor(absl::Span<const SymbolValue> symbols,
 absl::StatusOr<std::vector<Executable::Impl::GroupCall>> Executable::Impl::GroupsFor(
     absl::Span<const SymbolValue> symbols) {
   std::lock_guard<std::mutex> lock(plan_mutex_);
-  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get());
+  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get(), any_order_);
   SEAM_RETURN_IF_ERROR(PlanFor(symbols, planner));
   std::vector<GroupCall> calls;
   for (size_t g = 0; g < program_.groups.size(); ++g) {
@@ -284,7 +285,7 @@ absl::StatusOr<std::vector<Executable::Impl::GroupCall>> Executable::Impl::Group
 absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
     absl::Span<const SymbolValue> symbols) {
   std::lock_guard<std::mutex> lock(plan_mutex_);
-  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get());
+  CallPlanner planner(*fusion_, program_, *backend_, tuned_.get(), any_order_);
   SEAM_RETURN_IF_ERROR(PlanFor(symbols, planner));
   std::vector<GroupReport> reports;
   for (size_t g = 0; g < program_.groups.size(); ++g) {

@@ -72,8 +72,11 @@ struct CompileOptions {
   TunedSchedules* tuned = nullptr;  // Schedules that won when they were timed. Null: the user's on
                                     // disk (TunedSchedules::FromEnvironment).
   bool use_tuned = true;            // false: heuristics choose all schedules.
-  int threads = 0;                  // That compile; 0: one per core.
-  uint64_t simulator_seed = 0;      // Order of CTAs.
+  // Sums over rows, such as gradients of weights, in whatever order kernels come to them: faster,
+  // and not the same bits in every run. Their schedules say "rows taken by ticket".
+  bool any_order = false;
+  int threads = 0;              // That compile; 0: one per core.
+  uint64_t simulator_seed = 0;  // Order of CTAs.
   // Told (done, total) in kernels while they compile, from the threads that do.
   std::function<void(int done, int total)> progress;
 };

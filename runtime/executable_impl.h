@@ -19,7 +19,7 @@ class Executable::Impl {
  public:
   // `tuned` is null where heuristics choose all schedules.
   Impl(std::shared_ptr<const Fusion> fusion, BackendKind kind, std::shared_ptr<Backend> backend,
-       Program program, std::shared_ptr<TunedSchedules> tuned);
+       Program program, std::shared_ptr<TunedSchedules> tuned, bool any_order);
 
   absl::Status Run(absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
                    const RunOptions& options);
@@ -78,6 +78,7 @@ class Executable::Impl {
   const BackendKind kind_;
   const std::shared_ptr<Backend> backend_;
   const std::shared_ptr<TunedSchedules> tuned_;
+  const bool any_order_;
   std::vector<const SymNode*> symbols_;
   std::vector<bool> needed_;  // Per symbol: something depends on it.
 

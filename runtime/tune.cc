@@ -174,7 +174,8 @@ void Tuner::Make(const GroupCall& call, Candidate& candidate) {
   program.groups[0].scheduler = call.as;
   program.groups[0].fixed = candidate.schedule;
   Executable made(std::make_unique<Executable::Impl>(
-      call.group, impl_.kind(), impl_.shared_backend(), std::move(program), nullptr));
+      call.group, impl_.kind(), impl_.shared_backend(), std::move(program), nullptr,
+      /*any_order=*/false));
   candidate.executable = std::make_unique<Executable>(std::move(made));
 }
 

@@ -85,6 +85,7 @@ Json SubjectOf(const Fusion& group, SchedulerKind kind, const ScheduleContext& c
           {"scheduler", std::string(SchedulerName(kind))},
           {"sizes", std::move(sizes)},
           {"alignment_bytes", std::min(context.alignment_bytes, 16)},
+          {"any_order", context.any_order},
           {"group", StructureOf(group)}};
 }
 
@@ -103,8 +104,8 @@ cuda::FileKey KeyOfSubject(const Json& subject) {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, lanes_per_row, warps_per_row, row_warps, registers, persistent, split,
-         grid, cluster, stages, reread, finish_lanes, one_launch, shift, early, chan_welford,
-         alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
+         grid, cluster, stages, reread, tickets, finish_lanes, one_launch, shift, early,
+         chan_welford, alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
@@ -118,6 +119,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("cluster", cluster);
   visit("stages", stages);
   visit("reread", reread);
+  visit("tickets", tickets);
   visit("finish_lanes", finish_lanes);
   visit("one_launch", one_launch);
   visit("shift", shift);

@@ -131,7 +131,7 @@ class RowAlternatives {
       s.shift = chosen_.shift && vector > 1;
       s.split = s.cluster = 1;
       s.grid = s.stages = 0;
-      s.reread = s.early = s.one_launch = false;
+      s.reread = s.tickets = s.early = s.one_launch = false;
       if (fixed_lanes_) {
         ShareAmongWarps(s);
       } else {
@@ -284,7 +284,10 @@ class RowAlternatives {
       s.stages = stages;
       for (const bool reread : {false, true}) {
         s.reread = reread;
-        Toggle(s);
+        for (const bool tickets : {false, true}) {
+          s.tickets = tickets;
+          if (!tickets || (!s.shift && (!crossed_ || sized_.context.any_order))) Toggle(s);
+        }
       }
     }
   }

@@ -11,6 +11,7 @@
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/join.h"
+#include "scheduler/kernel/products.h"
 #include "scheduler/kernel/rows_ahead.h"
 
 namespace seam {
@@ -67,6 +68,8 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               "there is a whole vector to bring ahead in every row");
     }
   }
+  if (schedule.tickets)
+    require(SymLe(shape.row_extent, kIndex32Limit), "32 bits count the tickets for rows");
   if (schedule.grid > 0 && !schedule.persistent) {
     require(SymGe(shape.row_extent, schedule.rows_at_once() - schedule.rows_per_cta() + 1),
             "every CTA has rows, and so writes the states that it leaves");
@@ -98,7 +101,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int p
   s.grid = 0;
   s.cluster = 1;
   s.stages = 0;
-  s.persistent = s.early = s.shift = s.reread = false;
+  s.persistent = s.early = s.shift = s.reread = s.tickets = false;
   s.vector = 1;
   s.outer = shape.outer;
   s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
@@ -179,6 +182,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
   expand.reread = expand.stages > 0 && schedule.reread;
+  expand.tickets = expand.stages > 0 && schedule.tickets;
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;
@@ -272,6 +276,7 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(group, stage.shape, stage.trace));
     if (traced.tile.stores.empty() && traced.partials.empty()) continue;
     kernel::TileKernel& tile = traced.tile;
+    kernel::SumProducts(tile);
     tile.name = KernelName(group, schedule) + stage.suffix;
     tile.summary = schedule.ToString();
     SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel, ExpandStage(stage, traced));

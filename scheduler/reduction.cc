@@ -260,8 +260,10 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Sch
   const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
   if (stages < 2) return;
   s.stages = stages;
+  s.tickets = sized.context.any_order && !s.shift;
   const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
-  s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) >
+  const double ends = s.shift ? 2.0 * kEndWords : 0;
+  s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
              std::min(registers - kOtherRegisters, kMostRowRegisters);
 }
 
@@ -277,15 +279,19 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
   const int few = std::max(1, some / 2);
   const bool few_states = states == 1 && !s.shift;
+  const bool by_ticket = ahead && sized.context.any_order && !s.shift;
   if (ahead && sized.widest_bytes >= 4) {
     const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
+  } else if (by_ticket) {
+    const Share shares[] = {{2 * some, 1, 256}, {some, 32, 768}, {2 * some, 128, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
-    // 32 where each of an SM's four schedulers gets as many warps.
+    // 32 where each of an SM's four schedulers gets as many warps, or where rows have ends besides.
     const Share shares[] = {{2 * some, 128, 128},
                             {2 * some, 256, 256},
-                            {some, 32, 768},
-                            {few, 1, 768},
+                            {some, 32, s.shift && states > 1 ? 512 : 768},
+                            {few, 1, s.shift && states > 1 ? 512 : 768},
                             {2 * some, 128, 1024}};
     s.persistent =
         ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(few_states ? 1 : 0), s);
@@ -302,48 +308,74 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   if (few_states && s.registers == some && threads >= 256) PinColumns(sized, s);
   // Threads of an SM: fewer the more columns each has.
   const bool wide = sized.widest_bytes >= 4;
-  const int threads_per_sm = s.registers >= 2 * some ? 256
-                             : s.registers == few    ? (wide ? 512 : 768)
-                             : s.threads() > 256     ? (few_states ? 480 : 768)
-                                                     : 480;
+  const int threads_per_sm = s.registers >= 2 * some            ? 256
+                             : s.registers == few               ? (wide ? 512 : 768)
+                             : few_states && s.threads() >= 256 ? 512
+                             : s.threads() > 256                ? 768
+                                                                : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
 }
 
-// How a row that is too long for one CTA is cut for those of a cluster, in order of preference:
-// columns a CTA at most, CTAs at most, whether they are read again from shared memory instead of
-// staying in registers, and stages at most. Source: schedules timed side by side on an H200,
-// docs/schedulers.md.
+// How CTAs that take rows in turn cut one that is long, in order of preference: columns a CTA at
+// most, CTAs at most, of which a row takes one or a cluster, threads a CTA, CTAs an SM, stages at
+// most, whether columns are read again from shared memory instead of staying in registers. Of
+// several CTAs an SM one goes on while another waits for its cluster. Source: schedules timed side
+// by side on an H200, docs/schedulers.md.
 struct Piece {
   int64_t columns;
-  int most_ctas;
-  bool reread;
-  int stages;
-  bool one_pass = false;  // Statistics, so that the CTAs wait once for each other.
+  int most_ctas, threads, ctas_per_sm, stages;
+  bool reread = false;
 };
-// 16-bit data and narrower; the same beside many weights.
-constexpr Piece kNarrowPieces[] = {
-    {16384, 2, false, 3}, {32768, 16, true, 2}, {16384, 16, false, 3}};
-constexpr Piece kWeightedPieces[] = {
-    {16384, 2, true, 3, true}, {16384, 4, true, 3}, {32768, 16, true, 2}, {16384, 16, false, 3}};
-constexpr Piece kWidePieces[] = {{8192, 4, false, 3}, {16384, 16, true, 2}, {8192, 16, false, 3}};
-constexpr Piece kCrossedPieces[] = {
-    {8192, 8, false, 3}, {16384, 16, true, 3}, {8192, 16, false, 3}};
+// 16-bit data and narrower, then wider, each also beside many weights.
+constexpr Piece kNarrowPieces[] = {{16384, 1, 512, 1, 3},
+                                   {8192, 8, 128, 2, 3},
+                                   {8192, 16, 128, 3, 3},
+                                   {32768, 16, 512, 1, 2, true},
+                                   {16384, 16, 512, 1, 3}};
+constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
+                                     {8192, 8, 256, 2, 2},
+                                     {32768, 16, 512, 1, 2, true},
+                                     {16384, 16, 512, 1, 3}};
+constexpr Piece kWidePieces[] = {{8192, 2, 1024, 1, 3}, {4096, 8, 256, 2, 3},
+                                 {4096, 16, 256, 3, 3}, {8192, 16, 256, 3, 2},
+                                 {8192, 16, 256, 2, 2}, {16384, 16, 256, 1, 2}};
+constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
+                                         {4096, 8, 256, 2, 3},
+                                         {16384, 8, 512, 1, 2, true},
+                                         {16384, 16, 256, 1, 2, true},
+                                         {8192, 16, 512, 1, 3}};
+// Where a CTA keeps states of its columns, of 16-bit data: one state a column, several, and where
+// rows go by ticket. In a fixed order CTAs that have more than one row ahead, or an SM to
+// themselves, drift apart, and memory is read out of order.
+constexpr Piece kOneStatePieces[] = {{4096, 4, 256, 2, 2},
+                                     {8192, 8, 512, 1, 3},
+                                     {16384, 16, 512, 1, 3, true},
+                                     {8192, 16, 512, 1, 3}};
+constexpr Piece kStatesPieces[] = {{4096, 8, 256, 2, 2},
+                                   {8192, 16, 256, 1, 2},
+                                   {16384, 16, 256, 1, 3, true},
+                                   {8192, 16, 512, 1, 3}};
+constexpr Piece kTicketPieces[] = {{8192, 8, 512, 1, 3},
+                                   {8192, 16, 256, 1, 2},
+                                   {16384, 16, 256, 1, 3, true},
+                                   {8192, 16, 512, 1, 3}};
+// The same of wider data.
+constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3}, {8192, 16, 512, 1, 3}};
 
-// Columns that one CTA handles as well: in general, where one wait for all of its threads is all
-// there is in a row or rows take so long that nothing need hide behind another one, and where it
-// keeps states of them.
-constexpr int64_t kCtaColumns = 16384, kLongCtaColumns = 32768, kCrossedCtaColumns = 12288;
+// Columns that one CTA handles as well, where it keeps states of them and elsewhere.
+constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
+                  kWideStatesCtaColumns = 6144;
 
-// Times that the threads of a row wait for each other: for each reduction along it, for a Welford's
-// average and its m2.
-int NumWaits(const SizedGroup& sized) {
-  int n = 0;
-  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
-    if (sized.shape.crosses[i] != Crossing::kNone) continue;
-    const OpClass c = sized.group->info(ExprId(i)).op_class;
-    n += c == OpClass::Reduction ? 1 : c == OpClass::Welford ? 2 : 0;
+absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int states) {
+  const bool narrow = sized.widest_bytes < 4;
+  if (states == 0) {
+    const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
+    if (narrow) return many_weights ? absl::MakeSpan(kWeightedPieces) : kNarrowPieces;
+    return many_weights ? absl::MakeSpan(kWideWeightedPieces) : kWidePieces;
   }
-  return n;
+  if (!narrow) return kWideStatesPieces;
+  if (sized.context.any_order) return kTicketPieces;
+  return states == 1 ? absl::MakeSpan(kOneStatePieces) : kStatesPieces;
 }
 
 // Gives the row to a cluster whose CTAs have at most so many threads.
@@ -381,43 +413,40 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
   return false;
 }
 
-// Rows of 16-byte vectors to clusters that take them in turn, `states` of each column in registers.
-// False if one CTA does as well, if there are so few rows that more CTAs than a cluster's should
-// share them, or if no cluster can hold a row and bring another one.
+// Rows of 16-byte vectors to CTAs or clusters that take them in turn and bring the next ones ahead,
+// `states` of each column in registers. False if a CTA for each row does as well, if there are so
+// few rows that more CTAs than a cluster's should share them, or if no cluster can hold a row and
+// bring another one.
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
-  constexpr int kThreads = 512, kRegisters = 65536 / kThreads;
   const DeviceInfo& device = sized.context.device;
-  const bool narrow = sized.widest_bytes < 4;
   const double weights = rows.AlikeWords();
-  const bool one_input = sized.input_words <= sized.widest_bytes / 4.0;
-  const bool alone = one_input && (narrow ? NumWaits(sized) == 1 : weights < 2);
-  const int64_t enough = states > 0 ? kCrossedCtaColumns : alone ? kLongCtaColumns : kCtaColumns;
+  const int64_t enough = states == 0               ? kCtaColumns
+                         : sized.widest_bytes >= 4 ? kWideStatesCtaColumns
+                         : states == 1             ? kOneStateCtaColumns
+                                                   : kStatesCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
     return false;
-  const absl::Span<const Piece> pieces = states > 0                ? absl::MakeSpan(kCrossedPieces)
-                                         : !narrow                 ? absl::MakeSpan(kWidePieces)
-                                         : weights >= kManyWeights ? absl::MakeSpan(kWeightedPieces)
-                                                                   : absl::MakeSpan(kNarrowPieces);
-  for (const Piece& piece : pieces) {
+  for (const Piece& piece : PiecesFor(sized, weights, states)) {
     Schedule c = s;
     const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
     if (cluster > std::min(piece.most_ctas, device.max_cluster) ||
-        sized.rows * cluster * 2 < device.sms) {
+        sized.rows * cluster * 2 < device.sms || (cluster == 1 && sized.rows <= device.sms)) {
       continue;
     }
-    ShareInCluster(sized, cluster, kThreads, 1, c);
+    ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
-    c.chan_welford = piece.one_pass && c.columns_at_once() == sized.columns;
-    const int held = c.registers * c.vector;
-    if (held * (states + (c.reread ? 0 : sized.input_words)) > kRegisters - kOtherRegisters)
-      continue;
+    // Which CTAs have which rows matters to nothing but what is summed over rows.
+    c.tickets = !sized.shape.crossed() || sized.context.any_order;
+    const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
+    const double words = states + weights + (c.reread ? 0 : sized.input_words);
+    if (c.registers * c.vector * words > registers - kOtherRegisters) continue;
     const int64_t stage = rows.StageBytes(c);
     if (stage == 0) continue;
-    c.stages = static_cast<int>(
-        std::min<int64_t>(piece.stages, (device.smem_bytes_per_cta - kOtherSharedBytes) / stage));
+    const int64_t room = device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes;
+    c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < 2) continue;
-    c.grid = static_cast<int>(
-        std::min<int64_t>(sized.rows * c.cluster, CtasInClusters(device, c.cluster)));
+    const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
+    c.grid = static_cast<int>(std::min<int64_t>(sized.rows * c.cluster, resident));
     PinColumns(sized, c);
     s = c;
     return true;

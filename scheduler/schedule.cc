@@ -14,7 +14,10 @@ std::string Schedule::ToString() const {
                       " vectors, ", rows_per_cta(), " rows a CTA, ",
                       persistent ? "row kept in registers" : "row read again in every pass");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
-      if (grid > 0) absl::StrAppend(&text, ", rows taken in turn by ", grid, " CTAs");
+      if (grid > 0) {
+        absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,
+                        " CTAs");
+      }
       if (cluster > 1) absl::StrAppend(&text, " in clusters of ", cluster);
       if (stages > 0) {
         absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
@@ -70,6 +73,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "stages is neither 0 nor within 2 to 16";
   } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
+  } else if (s.tickets && (s.stages == 0 || s.shift)) {
+    broken = "rows taken by ticket are brought ahead and start aligned";
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {
     broken = "cluster is no power of two up to 16";
   } else if (s.cluster > 1 && (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 ||

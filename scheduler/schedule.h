@@ -44,6 +44,9 @@ struct Schedule {
   int stages = 0;   // Rows that bulk copies bring into shared memory ahead of the threads of such a
                     // CTA, the one in hand included; 0: threads load them.
   bool reread = false;   // With stages: between passes rows stay in shared memory, not registers.
+  bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
+                         // has, not in a fixed order. States of columns, and what is computed from
+                         // them, then differ in rounding from run to run.
   int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
@@ -86,7 +89,8 @@ struct Schedule {
 //  - grid is 0 to 65535, and CTAs that take rows in turn neither share them nor have vectors across
 //    them (grid: split 1, not outer);
 //  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
-//    turn (stages: persistent, grid; reread: stages);
+//    turn (stages: persistent, grid; reread: stages; tickets: stages, not shift, since the rows
+//    that a CTA takes then need not start alike);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
 //    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it), and
 //    what finishes states is a launch of its own (cluster > 1: not one_launch);

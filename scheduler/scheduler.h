@@ -21,6 +21,9 @@ struct ScheduleContext {
   int alignment_bytes =
       16;  // Of every base address: a power of two; what is above 16 does not matter.
   DeviceInfo device;
+  // What is summed over rows may be summed in an order that differs from run to run, where that is
+  // faster; else every run gives the same bits.
+  bool any_order = false;
 };
 
 struct Scheduler {

@@ -99,8 +99,8 @@ std::vector<TileId> Tracer::TwoPassWelford(ExprId e, TileId element, int space, 
   sum.pass = PassOf(depth, space);
   const TileId mean = Map(OpKind::Div, t, {Result(AddReduction(std::move(sum), e), 0, t), divisor});
   const TileId deviation = Map(OpKind::Sub, t, {element, mean});
-  kernel::TileReduction squares{OpKind::Sum, t, {deviation}};
-  squares.squares = true;
+  kernel::TileReduction squares{OpKind::Sum, t, {deviation, deviation}};
+  squares.products = true;
   squares.pass = PassOf(depth + 1, space);
   const TileId m2 = Result(AddReduction(std::move(squares), e), 0, t);
   return {mean, m2, count};

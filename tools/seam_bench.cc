@@ -23,7 +23,7 @@ struct Options {
   std::vector<std::string> settings;
   uint64_t seed = 1;
   int repetitions = 15;
-  bool tune = false, no_tuned = false;
+  bool tune = false, no_tuned = false, any_order = false;
   double tune_seconds = 60;
 };
 
@@ -58,6 +58,7 @@ int Run(const Options& options) {
   CompileOptions compile;
   compile.backend = BackendKind::kCuda;
   compile.use_tuned = !options.no_tuned;
+  compile.any_order = options.any_order;
   compile.size_hints = SymbolsOf(sizes);
   compile.narrow_edges = options.narrow_edges;
   compile.progress = [](int done, int total) {
@@ -144,6 +145,7 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str()
       ->type_name("N");
+  AddAnyOrderOption(*bench, &options->any_order);
   AddNoTunedOption(*bench, &options->no_tuned)
       ->excludes(bench->add_flag("--tune", options->tune,
                                  "First time the alternatives to every group's schedule; later "

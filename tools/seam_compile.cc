@@ -21,7 +21,7 @@ struct Options {
   Narrowing narrow_edges = Narrowing::kExact;
   std::string graph, segmentation, arch = "sm_90a", directory = ".";
   std::vector<std::string> settings;
-  bool no_cache = false, no_tuned = false;
+  bool no_cache = false, no_tuned = false, any_order = false;
 };
 
 // A file name that is not taken yet.
@@ -111,6 +111,7 @@ int Run(const Options& options) {
   compile.load = false;
   compile.use_cache = !options.no_cache;
   compile.use_tuned = !options.no_tuned;
+  compile.any_order = options.any_order;
   compile.progress = [](int done, int total) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
   };
@@ -147,6 +148,7 @@ void AddCompileCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("DIR");
   AddSetOption(*compile, &options->settings, "Others get 1024, within their ranges.");
   compile->add_flag("--no-cache", options->no_cache, "Compile even what the cache on disk has");
+  AddAnyOrderOption(*compile, &options->any_order);
   AddNoTunedOption(*compile, &options->no_tuned);
   AddNarrowOption(*compile, &options->narrow_edges)
       ->excludes(AddLoadOption(*compile, "--segmentation", &options->segmentation));

@@ -33,6 +33,12 @@ CLI::Option* AddNoTunedOption(CLI::App& app, bool* no_tuned) {
                       "Schedules by the heuristic, even where seam bench --tune found faster ones");
 }
 
+CLI::Option* AddAnyOrderOption(CLI::App& app, bool* any_order) {
+  return app.add_flag("--any-order", *any_order,
+                      "Sum over rows in whatever order kernels come to them: faster, but not the "
+                      "same bits in every run");
+}
+
 CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges) {
   return app
       .add_option_function<std::string>(

@@ -31,6 +31,9 @@ CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges);
 // --no-tuned.
 CLI::Option* AddNoTunedOption(CLI::App& app, bool* no_tuned);
 
+// --any-order.
+CLI::Option* AddAnyOrderOption(CLI::App& app, bool* any_order);
+
 // The file of --segmentation, where there is one, as the cut to compile.
 int ReadSegmentation(const std::string& path, CompileOptions* options);
 

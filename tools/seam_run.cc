@@ -33,7 +33,7 @@ struct Options {
   uint64_t seed = 1;
   int64_t offset = 0;
   int repeat = 0;
-  bool check = false, no_reference = false, no_tuned = false;
+  bool check = false, no_reference = false, no_tuned = false, any_order = false;
 };
 
 // Small, odd, and no two symbols alike: what confuses two axes or forgets a remainder shows.
@@ -229,6 +229,7 @@ int Run(const Options& options) {
   compile.device = options.device;
   compile.size_hints = symbols;
   compile.use_tuned = !options.no_tuned;
+  compile.any_order = options.any_order;
   compile.narrow_edges = options.narrow_edges;
   compile.progress = [](int done, int total) {
     ShowProgress(absl::StrCat("compiled ", done, " of ", total, " kernels"));
@@ -330,6 +331,7 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
   run->add_flag("--no-reference", options->no_reference,
                 "Compute no reference, which takes long for large sizes")
       ->excludes(check);
+  AddAnyOrderOption(*run, &options->any_order);
   AddNoTunedOption(*run, &options->no_tuned);
   AddNarrowOption(*run, &options->narrow_edges)
       ->excludes(AddLoadOption(*run, "--segmentation", &options->segmentation));

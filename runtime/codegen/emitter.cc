@@ -90,6 +90,8 @@ class Emitter {
         arguments.push_back(absl::StrCat("long long ", argument));
       }
     }
+    if (kernel_.TakesTickets())
+      arguments.push_back(absl::StrCat("unsigned* ", tickets_ = names_.Unique("tickets")));
     if (kernel_.NumPhases() > 1) {
       arguments.push_back(absl::StrCat("unsigned* ", arrivals_ = names_.Unique("arrivals")));
       arguments.push_back(absl::StrCat("int ", phase_ = names_.Unique("phase")));
@@ -291,6 +293,9 @@ class Emitter {
     text_.Line("}");
   }
 
+  void Emit(const kernel::Leave& node) {
+    text_.Line(absl::StrCat("if (", text_.Condition(node.condition), ") break;"));
+  }
   void Emit(const kernel::If& node) {
     const std::string condition = text_.Condition(node.condition);
     std::vector<std::string> body = Nested(node.body), otherwise = Nested(node.otherwise);
@@ -526,6 +531,11 @@ class Emitter {
           absl::StrCat("__shfl_xor_sync(0xffffffffu, ", boolean ? "(int)" : "", source, ", ",
                        node.mask, ")", boolean ? " != 0" : ""));
   }
+  // Counts from 0 again behind the last one.
+  void Emit(const kernel::TakeTicket& node) {
+    Write(node.fragment, node.slot,
+          absl::StrCat("(int)atomicInc(", tickets_, ", ", text_.Name(node.total - 1), ")"));
+  }
   void Emit(const kernel::CtaSync&) { text_.Line("__syncthreads();"); }
   void Emit(const kernel::ClusterSync&) { text_.Line("seam_cluster_barrier();"); }
   std::string StoreBarrier(SymInt barrier) {
@@ -575,6 +585,7 @@ class Emitter {
   absl::flat_hash_map<const SymNode*, std::string> variables_;  // Of loops and LetSymbols.
   absl::flat_hash_set<const SymNode*> unrolled_;                // Symbols of unrolled loops.
   std::string arrivals_, phase_;  // Arguments of a kernel of several phases.
+  std::string tickets_;           // And of one that takes tickets.
   const Stmt* current_ = nullptr;
   const SharedDivisions* divisions_ = nullptr;  // Of the loop that is being emitted the quick way,
   std::string exact_;                           // whose flag this is.

@@ -43,6 +43,7 @@ class FragmentUses {
   void Operands(std::initializer_list<const kernel::Operand*> operands);
   void Walk(const kernel::Block& block);
   void Visit(const kernel::For& node);
+  void Visit(const kernel::Leave&) {}
   void Visit(const kernel::If& node);
   void Visit(const kernel::Load& node);
   void Visit(const kernel::Store& node);
@@ -51,6 +52,7 @@ class FragmentUses {
   void Visit(const kernel::LetSymbol& node);
   void Visit(const kernel::Random& node);
   void Visit(const kernel::ShuffleXor& node);
+  void Visit(const kernel::TakeTicket& node) { Touch(node.fragment, true); }
   void Visit(const kernel::CtaSync&) {}
   void Visit(const kernel::ClusterSync&) {}
   void Visit(const kernel::RemoteStore& node);

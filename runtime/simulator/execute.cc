@@ -1,5 +1,6 @@
 // What every statement does to the active threads of a CTA, and what can be wrong with it.
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ir/op_semantics.h"
@@ -20,6 +21,7 @@ absl::Status Simulation::RunBlock(const CompiledBlock& block, const Lanes& lanes
     SEAM_RETURN_IF_ERROR(Spend(static_cast<int64_t>(lanes.size())));
     SEAM_RETURN_IF_ERROR(
         std::visit([&](const auto& node) { return Execute(s, node, lanes); }, s.stmt->node));
+    if (leaving_) break;
   }
   return absl::OkStatus();
 }
@@ -152,7 +154,43 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::For& node,
     integers_.SetUniform(symbol, i);
     SEAM_RETURN_IF_ERROR(Spend(1));
     SEAM_RETURN_IF_ERROR(RunBlock(s.body, uniform ? lanes : active));
+    if (std::exchange(leaving_, false)) break;
   }
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Leave&, const Lanes& lanes) {
+  Lanes storage;
+  SEAM_ASSIGN_OR_RETURN(const Lanes* leaving, Select(s, s.predicate, lanes, &storage));
+  if (leaving->empty()) return absl::OkStatus();
+  SEAM_RETURN_IF_ERROR(RequireAll(s, "way out of the loop", *leaving));
+  leaving_ = true;
+  return absl::OkStatus();
+}
+
+// The clusters take tickets in turn, in each round another one first, although they run one after
+// the other: one that takes tickets until they are used up takes one in each round before. Those of
+// the last rounds, in which not all of them take one, stand for nothing.
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::TakeTicket& node,
+                                 const Lanes& lanes) {
+  if (lanes.size() > 1) return Fault(s, lanes[1], "a ticket that several threads take");
+  SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, lanes));
+  const int64_t total = Values(s.index)[lanes[0]];
+  if (total < 1 || total > INT32_MAX || total != tickets_in_all_.value_or(total)) {
+    return Fault(
+        s, lanes[0],
+        absl::StrCat("a ticket of ", total, ", where others are of ", tickets_in_all_.value_or(0)));
+  }
+  tickets_in_all_ = total;
+  const int64_t clusters = grid_ / kernel_.cluster, round = cluster_tickets_++;
+  const int64_t place = (cta_ / kernel_.cluster + round) % clusters;
+  const int64_t ticket = std::min(round * clusters + place, total - 1);
+  if (++tickets_taken_ > total) {
+    return Fault(s, lanes[0], absl::StrCat("a ticket after the last one of ", total));
+  }
+  SEAM_ASSIGN_OR_RETURN(const int row, SlotOf(s, node.fragment, s.slot, 1, lanes));
+  Row(row)[lanes[0]] = IntScalar(ticket);
+  MarkWritten(row, lanes);
   return absl::OkStatus();
 }
 

@@ -164,6 +164,11 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
       s.index = CompileExpr(node->extent);
       std::tie(s.lo, s.hi) = integers_.DeclaredBounds(node->symbol.node());
       s.body = CompileBlock(node->body);
+    } else if (const auto* node = std::get_if<kernel::Leave>(&stmt.node)) {
+      s.predicate = CompileExpr(node->condition);
+    } else if (const auto* node = std::get_if<kernel::TakeTicket>(&stmt.node)) {
+      s.slot = CompileExpr(node->slot);
+      s.index = CompileExpr(node->total);
     } else if (const auto* node = std::get_if<kernel::If>(&stmt.node)) {
       s.predicate = CompileExpr(node->condition);
       s.body = CompileBlock(node->body);

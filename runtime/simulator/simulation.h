@@ -98,6 +98,7 @@ class Simulation {
   absl::Status RunCluster(int64_t cluster, const CompiledBlock& phase);
   absl::Status RunBlock(const CompiledBlock& block, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::For& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::Leave& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::If& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::Load& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::Store& node, const Lanes& lanes);
@@ -106,6 +107,7 @@ class Simulation {
   absl::Status Execute(const CompiledStmt& s, const kernel::LetSymbol& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::Random& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ShuffleXor& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::TakeTicket& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ClusterSync& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::RemoteStore& node, const Lanes& lanes);
@@ -193,7 +195,10 @@ class Simulation {
 
   Lanes all_;
   int next_number_ = 0;
-  int64_t cta_ = 0;  // The first of the cluster.
+  int64_t cta_ = 0;                                  // The first of the cluster.
+  bool leaving_ = false;                             // The loop at hand.
+  int64_t tickets_taken_ = 0, cluster_tickets_ = 0;  // In all, and by this cluster.
+  std::optional<int64_t> tickets_in_all_;
   int64_t steps_ = 0;
   // Intervals: this one, the first of the cluster and of the phase, and the first since the
   // cluster's last barrier.

@@ -25,6 +25,11 @@ absl::Status Simulation::Run() {
       SEAM_RETURN_IF_ERROR(RunCluster((step * i + offset) % clusters, phase));
     }
   }
+  if (tickets_in_all_.has_value() && tickets_taken_ != *tickets_in_all_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("kernel ", kernel_.name, ": ", tickets_taken_, " tickets taken of ",
+                     *tickets_in_all_, ", and the next launch counts on from there"));
+  }
   if (!options_.require_all_written) return absl::OkStatus();
   for (const Memory& memory : buffers_) {
     if (memory.read_only) continue;
@@ -43,6 +48,7 @@ absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase)
   first_interval_ = synced_ = ++interval_;
   std::fill(written_.begin(), written_.end(), 0);
   std::fill(written_count_.begin(), written_count_.end(), 0);
+  cluster_tickets_ = 0;
   copies_.Reset();
   remote_stores_.Reset();
   const SymNode* block = kernel_.block_x.node();

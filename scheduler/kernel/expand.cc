@@ -38,9 +38,11 @@ absl::StatusOr<Kernel> Expander::Run() {
     OpenAcrossRows();
     HoistLoads();
     CopyFirstRows();
+    if (tickets_) OpenTickets();
     // From here on all CTAs of the cluster have begun.
     if (cluster_ > 1) w_.Emit(ClusterSync{});
     w_.Loop(turn_, turns_, false, [&] {
+      if (tickets_) TakeSet();
       for (const SpaceState& space : spaces_)
         for (const auto& [id, fragment] : space.resident) EmitKeepPacked(fragment);
       TakeRowValues();

@@ -35,6 +35,9 @@ struct ExpandOptions {
   int stages = 0;
   // With stages: each pass reads such rows from shared memory again; else they go to registers.
   bool reread = false;
+  // With stages: CTAs take the next rows that nobody has; the first ones, as many as the stages, in
+  // a fixed order.
+  bool tickets = false;
   std::vector<std::vector<int>> partials;
   int min_ctas_per_sm = 0;
   // Loads that do not depend on the row are issued in the first pass over their space, if rows stay

@@ -89,9 +89,12 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
     state[c] =
         Masked(state[c], neutral[c], inside, ComponentType(r.op, r.dtype, static_cast<int>(c)));
   }
-  if (r.squares) {
+  if (r.products) {
+    const Operand second = r.operands[1] == r.operands[0]
+                               ? state[0]
+                               : Masked(Read(r.operands[1]), neutral[0], inside, r.dtype);
     w_.Set(a.fragments[0], SlotOf(a), OpKind::Fma,
-           {state[0], state[0], Operand::Reg(a.fragments[0], SlotOf(a))});
+           {state[0], second, Operand::Reg(a.fragments[0], SlotOf(a))});
     return;
   }
   MergeState(w_, r.op, a.fragments, SlotOf(a), state);
@@ -168,6 +171,7 @@ void Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
       });
     }
   }
+  if (tickets_ && !passed_on_) PassTicketOn(0);
   w_.Emit(CtaSync{});
   if (options_.grid > 0) CopyNextRows(false);
   const SymInt other = out_.env->FreshSymbol("w", 0, at_.column_warps - 1);
@@ -250,8 +254,9 @@ void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
       w_.Emit(out);
     }
   }
+  if (tickets_ && !passed_on_) bytes += PassTicketOn(barrier);
   w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
-  if (!copies_started_) w_.Emit(CtaSync{});
+  if (!passed_on_) w_.Emit(CtaSync{});
   CopyNextRows(false);
   std::vector<int> masks;
   int64_t lanes = 1;

@@ -20,7 +20,9 @@ bool IsPlainConstant(const TileValue& value) {
 bool Expander::IsNeutralOutside(const Accumulator& a) {
   const TileReduction& r = tile_.reductions[a.id];
   if (r.merge || a.chunk >= 0 || !r.predicate.is_same(1)) return false;
-  if (r.op == OpKind::Sum) return IsZeroOutside(r.operands[0]);
+  if (r.op == OpKind::Sum) {
+    return r.products ? IsZeroProduct(r.operands[0], r.operands[1]) : IsZeroOutside(r.operands[0]);
+  }
   const auto fill = fills_.find(LoadUnderCasts(r.operands[0]));
   return fill != fills_.end() && fill->second.f == NeutralState(r.op, r.dtype)[0].constant.f;
 }
@@ -77,11 +79,7 @@ bool Expander::IsZeroOutside(TileId id) {
         zero = IsZeroOutside(value.operands[0]) && IsPlainConstant(tile_.values[value.operands[1]]);
         break;
       case OpKind::Mul:
-        zero =
-            all(0) ||
-            (IsZeroOutside(value.operands[0]) &&
-             IsPlainConstant(tile_.values[value.operands[1]])) ||
-            (IsPlainConstant(tile_.values[value.operands[0]]) && IsZeroOutside(value.operands[1]));
+        zero = IsZeroProduct(value.operands[0], value.operands[1]);
         break;
       case OpKind::Cast:
       case OpKind::Copy:
@@ -96,6 +94,12 @@ bool Expander::IsZeroOutside(TileId id) {
     }
   }
   return zero_outside_[id] = zero;
+}
+
+// Zero times a number, not times an infinity or NaN.
+bool Expander::IsZeroProduct(TileId a, TileId b) {
+  return IsZeroOutside(a) ? IsZeroOutside(b) || IsPlainConstant(tile_.values[b])
+                          : IsZeroOutside(b) && IsPlainConstant(tile_.values[a]);
 }
 
 }  // namespace seam::kernel

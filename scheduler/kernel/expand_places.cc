@@ -25,9 +25,18 @@ absl::Status Expander::PlaceThreads() {
       if (m.axis == Axis::Row && m.place != Place::Grid) rows_per_cta *= *m.extent.maybe_int();
     }
     teams_ = options_.grid / cluster_;
-    turns_ = CeilDiv(CeilDiv(rows_, rows_per_cta) - team_, teams_);
-    turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows_, rows_per_cta * teams_) - 1);
-    cta = turn_ * teams_ + team_;
+    sets_ = CeilDiv(rows_, rows_per_cta);
+    tickets_ = options_.tickets && CanPassTickets();
+    if (tickets_) {
+      turns_ = sets_;
+      turn_ = out_.env->FreshSymbol("turn", 0, sets_ - 1);
+      set_ = out_.env->FreshSymbol("set", 0, sets_ - 1);
+    } else {
+      turns_ = CeilDiv(sets_ - team_, teams_);
+      turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows_, rows_per_cta * teams_) - 1);
+      set_ = SetInOrder(turn_);
+    }
+    cta = set_;
   }
   int64_t lane_bits = 1, warp_bits = 1;
   SymInt row = 0, row_local = 0, column = 0;

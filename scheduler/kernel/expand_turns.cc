@@ -34,9 +34,9 @@ void Expander::PrepareRowCopies() {
   for (const auto& [id, row] : copied_) turns_behind_ |= !first[id];
 }
 
-// Starts the copies of the rows of that turn, of those that a cluster shares a piece each.
-void Expander::CopyRows(SymInt turn) {
-  const SymInt row = (turn * teams_ + team_) * at_.rows_per_cta;
+// Starts the copies of a set of rows for that turn, of those that a cluster shares a piece each.
+void Expander::CopyRows(SymInt turn, SymInt set) {
+  const SymInt row = set * at_.rows_per_cta;
   SymImporter importer(out_.env.get());
   for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
   importer.Map(tile_.row.node(), row);
@@ -55,9 +55,14 @@ void Expander::CopyRows(SymInt turn) {
 void Expander::CopyFirstRows() {
   if (copied_.empty()) return;
   const SymInt turn = out_.env->FreshSymbol("ahead", 0, options_.stages - 1);
+  const SymInt in_order = CeilDiv(sets_ - team_, teams_);
   w_.Branch(
       SymEq(out_.thread_x, 0),
-      [&] { w_.Loop(turn, Min(options_.stages, turns_), false, [&] { CopyRows(turn); }); }, [] {});
+      [&] {
+        w_.Loop(turn, Min(options_.stages, in_order), false,
+                [&] { CopyRows(turn, SetInOrder(turn)); });
+      },
+      [] {});
   for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
     for (TileId id : Collect(static_cast<int>(pass))) {
       const TileValue& value = tile_.values[id];
@@ -80,15 +85,17 @@ void Expander::CopyFirstRows() {
       }
     }
   });
-  LoadRowValues(0);
+  LoadRowValues(0, SetInOrder(0));
 }
 
 // What is loaded once a row comes a turn ahead as well, and so do the ends of copied rows.
-void Expander::LoadRowValues(SymInt turn) {
+void Expander::LoadRowValues(SymInt turn, SymInt set) {
   const auto load_ahead = [&](TileId id, int fragment, SymInt slot, SpaceState& space,
                               SymInt mask) {
     const TileValue& value = tile_.values[id];
-    const auto at = [&](SymInt e) { return Substitute(e, turn_, turn); };
+    const auto at = [&](SymInt e) {
+      return tickets_ ? Substitute(e, set_, set) : Substitute(e, turn_, turn);
+    };
     Load load{fragment, slot};
     load.array = value.buffer;
     load.index = at(space.importer->Import(value.index));
@@ -120,11 +127,12 @@ void Expander::TakeRowValues() {
       OverUnits([&] { w_.Set(held, u_, OpKind::Copy, {Operand::Reg(ahead.fragment, u_)}); });
     }
   });
-  LoadRowValues(turn_ + 1);
+  if (values_ahead_.empty() && ends_ahead_.empty()) return;
+  LoadRowValues(turn_ + 1, SetOf(turn_ + 1));
 }
 
 void Expander::AwaitRows() {
-  copies_started_ = copied_.empty();
+  passed_on_ = copied_.empty() && !tickets_;
   if (copied_.empty()) return;
   w_.Emit(AwaitCopies{Mod(turn_, options_.stages), FloorDiv(turn_, options_.stages)});
 }
@@ -132,14 +140,28 @@ void Expander::AwaitRows() {
 // Behind a barrier: the row that comes next goes where one has been read. At the end of the turn,
 // if there was no barrier in it, behind one of its own.
 void Expander::CopyNextRows(bool end_of_turn) {
-  if (copies_started_) return;
-  copies_started_ = true;
-  if (end_of_turn) w_.Emit(CtaSync{});
+  if (passed_on_) return;
+  if (end_of_turn) {
+    if (tickets_) PassTicketOn(0);
+    w_.Emit(CtaSync{});
+  }
+  passed_on_ = true;
+  if (copied_.empty()) return;
   const int behind = end_of_turn ? 0 : turns_behind_;
   const SymInt next = turn_ + (options_.stages - behind);
+  const SymInt here = SymAnd(SymEq(out_.thread_x, 0), SymGe(turn_, behind));
+  if (!tickets_) {
+    return w_.Branch(
+        SymAnd(here, SymLt(next, turns_)), [&] { CopyRows(next, SetInOrder(next)); }, [] {});
+  }
   w_.Branch(
-      SymAnd(SymEq(out_.thread_x, 0), SymAnd(SymGe(turn_, behind), SymLt(next, turns_))),
-      [&] { CopyRows(next); }, [] {});
+      here,
+      [&] {
+        const SymInt set = TicketOf(next, 1);
+        w_.Branch(
+            SymLt(set, sets_), [&] { CopyRows(next, set); }, [] {});
+      },
+      [] {});
 }
 
 // What all rows read alike is loaded once, where it can stay.
@@ -183,7 +205,7 @@ void Expander::StoreAcrossRows() {
   }
   fold_turns_ = 1;
   fold_turn_ = 0;
-  copies_started_ = true;
+  passed_on_ = true;
   FoldAcrossThreads(whole);
   for (const Accumulator& a : across_rows_) {
     if (tile_.reductions[a.id].over == Over::Rows) {

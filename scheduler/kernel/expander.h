@@ -8,6 +8,7 @@
 //   expand_neutral.cc  what holds outside the mask, so that reductions need none
 //   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
+//   expand_tickets.cc  CTAs that take the next rows that nobody has
 //
 // Thread-safety: none; one expansion has one Expander.
 #pragma once
@@ -168,6 +169,7 @@ class Expander {
   void ChooseFills();
   Scalar FillOf(TileId load) const;
   bool IsZeroOutside(TileId id);
+  bool IsZeroProduct(TileId a, TileId b);
 
   // Folds.
   Accumulator NewAccumulator(int id);
@@ -187,14 +189,21 @@ class Expander {
 
   // Rows in turn.
   void PrepareRowCopies();
-  void CopyRows(SymInt turn);
+  void CopyRows(SymInt turn, SymInt set);
   void CopyFirstRows();
-  void LoadRowValues(SymInt turn);
+  void LoadRowValues(SymInt turn, SymInt set);
   void TakeRowValues();
   void AwaitRows();
   void CopyNextRows(bool end_of_turn);
   // Columns of a CTA; in a cluster they begin at column rank * CtaColumns() of the row.
   int64_t CtaColumns() const { return options_.columns_per_step / cluster_; }
+  SymInt SetInOrder(SymInt turn) const { return turn * teams_ + team_; }
+  SymInt SetOf(SymInt turn);
+  bool CanPassTickets() const;
+  void OpenTickets();
+  void TakeSet();
+  SymInt TicketOf(SymInt turn, SymInt is_there);
+  int64_t PassTicketOn(SymInt barrier);
   void HoistLoads();
   void OpenAcrossRows();
   void StoreAcrossRows();
@@ -263,9 +272,14 @@ class Expander {
   CacheHint stores_ = CacheHint::Default;  // Of the current pass.
   std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
   std::map<TileId, bool> zero_outside_;
-  std::vector<TileId> early_;           // Loads for later passes that the current one issues.
-  std::vector<TileId> late_;            // Loads that the current pass issues where it uses them.
-  SymInt turn_, turns_;                 // Where CTAs take rows in turn.
+  std::vector<TileId> early_;  // Loads for later passes that the current one issues.
+  std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
+  // Where CTAs take rows in turn: the turn, how many at most, the set of rows that the CTA or its
+  // cluster has in this one, and how many sets there are.
+  SymInt turn_, turns_, set_, sets_;
+  bool tickets_ = false;                // Sets of rows are taken by ticket, but for the first ones.
+  int tickets_array_ = -1;              // Shared: the sets of the turns that come next.
+  int next_ticket_ = -1;                // Of the team's first thread.
   int cluster_ = 1, teams_ = 1;         // CTAs that share a row, and how many such teams there are.
   SymInt team_, rank_;                  // Of the CTA.
   std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.
@@ -273,7 +287,8 @@ class Expander {
   std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.
   int64_t stage_elements_ = 0;              // Of each of them, in one stage.
   int turns_behind_ = 0;                    // From the last read of a stage to the next copy there.
-  bool copies_started_ = true;              // In this turn.
+  bool passed_on_ = true;                   // The turn's first barrier is behind us, and with it
+                                            // what it orders: the next copies, the next ticket.
   std::vector<Accumulator> across_rows_;
   SymInt fold_turn_;    // The turn of a fold; 0 behind the last one.
   int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.

@@ -103,6 +103,7 @@ class Copier {
     node.symbol = Bind(node.symbol);
     node.body = Copied(node.body);
   }
+  void Edit(Leave& node) { node.condition = importer_.Import(node.condition); }
   void Edit(If& node) {
     node.condition = importer_.Import(node.condition);
     node.body = Copied(node.body);
@@ -135,6 +136,11 @@ class Copier {
     node.fragment += first_fragment_;
     node.slot = importer_.Import(node.slot);
     node.source = Copied(node.source);
+  }
+  void Edit(TakeTicket& node) {
+    node.fragment += first_fragment_;
+    node.slot = importer_.Import(node.slot);
+    node.total = importer_.Import(node.total);
   }
   void Edit(CtaSync&) {}
   // Kernels with clusters are not joined.

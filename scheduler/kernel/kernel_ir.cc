@@ -4,6 +4,20 @@
 #include <algorithm>
 
 namespace seam::kernel {
+namespace {
+
+bool TakesTicketsIn(const Block& block) {
+  return std::any_of(block.begin(), block.end(), [](const Stmt& stmt) {
+    if (const For* loop = std::get_if<For>(&stmt.node)) return TakesTicketsIn(loop->body);
+    if (const If* branch = std::get_if<If>(&stmt.node))
+      return TakesTicketsIn(branch->body) || TakesTicketsIn(branch->otherwise);
+    return std::holds_alternative<TakeTicket>(stmt.node);
+  });
+}
+
+}  // namespace
+
+bool Kernel::TakesTickets() const { return TakesTicketsIn(body); }
 
 int Kernel::NumPhases() const {
   return 1 + static_cast<int>(std::count_if(body.begin(), body.end(), [](const Stmt& stmt) {

@@ -70,6 +70,12 @@ struct For {
   Block body;
 };
 
+// Ends the loop whose body this stands in, where `condition` holds: for all threads of a cluster or
+// for none.
+struct Leave {
+  SymInt condition;
+};
+
 struct If {
   SymInt condition;
   Block body;
@@ -150,6 +156,14 @@ struct ShuffleXor {
   int mask;
 };
 
+// fragment[slot] = how many tickets the threads of the launch have taken before, in whatever order
+// they come. `total` are taken in all, by single threads; the next launch counts from 0 again.
+struct TakeTicket {
+  int fragment;
+  SymInt slot;
+  SymInt total;
+};
+
 struct CtaSync {};
 
 // A barrier of all threads of a cluster, and so of each CTA. Behind it, all of the cluster's CTAs
@@ -214,9 +228,9 @@ struct Comment {
 };
 
 struct Stmt {
-  std::variant<For, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor, CtaSync,
-               ClusterSync, RemoteStore, AwaitStores, BulkCopy, AwaitCopies, KeepPacked, GridSync,
-               Comment>
+  std::variant<For, Leave, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor,
+               TakeTicket, CtaSync, ClusterSync, RemoteStore, AwaitStores, BulkCopy, AwaitCopies,
+               KeepPacked, GridSync, Comment>
       node;
 };
 
@@ -242,6 +256,7 @@ struct Kernel {
   Block body;
 
   int NumPhases() const;  // One more than barriers of the grid. Linear in the body's statements.
+  bool TakesTickets() const;  // Linear in the statements.
   // Shared memory is one block: the arrays in order, each aligned to 16 bytes, then the
   // barriers of copies and of stores, 8 bytes each.
   int64_t SharedOffset(int array) const;  // In bytes. Linear in the arrays.
@@ -280,6 +295,9 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Clusters: stores to other CTAs and barriers of the cluster where there is one, ranks and
 //    barriers as declared; one phase. Whether the CTAs of a cluster reach its barriers together the
 //    simulator checks.
+//  - Leave: directly in the body of a loop that is not unrolled, its condition no other for other
+//    threads of the CTA.
+//  - Tickets: of 32 bits, in one phase; their total, over parameters, the simulator checks.
 //  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
 //    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
 //    phase.

@@ -37,7 +37,7 @@ std::vector<bool> FindLoose(const TileKernel& tile) {
       const TileReduction& sum = tile.reductions[r];
       const bool one_sign = IsMap(v, OpKind::Exp);
       used[id] = true;
-      if (sum.op != OpKind::Sum || sum.merge || sum.squares || sum.over != Over::Columns ||
+      if (sum.op != OpKind::Sum || sum.merge || sum.products || sum.over != Over::Columns ||
           !one_sign || !sum_used[r] || sum_strict[r]) {
         strict[id] = true;
       }

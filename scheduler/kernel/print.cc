@@ -77,6 +77,9 @@ class Printer {
     return absl::StrCat("for ", node.symbol.ToString(), " in 0..", node.extent.ToString(),
                         node.unrolled ? " unrolled" : "");
   }
+  std::string Head(const Leave& node) const {
+    return absl::StrCat("leave if ", node.condition.ToString());
+  }
   std::string Head(const If& node) const { return absl::StrCat("if ", node.condition.ToString()); }
   std::string Head(const Load& node) const {
     const std::string predicate = Predicate(node.predicate);
@@ -116,6 +119,9 @@ class Printer {
   std::string Head(const ShuffleXor& node) const {
     return absl::StrCat(Slot(node.fragment, node.slot), " = shuffle_xor(", Value(node.source), ", ",
                         node.mask, ")");
+  }
+  std::string Head(const TakeTicket& node) const {
+    return absl::StrCat(Slot(node.fragment, node.slot), " = ticket of ", node.total.ToString());
   }
   std::string Head(const CtaSync&) const { return "barrier"; }
   std::string Head(const ClusterSync&) const { return "barrier of the cluster"; }

@@ -104,7 +104,7 @@ std::string PrintTile(const TileKernel& k) {
           r.over == Over::Rows  ? "across rows "
           : r.over == Over::All ? "across all "
                                 : "",
-          r.merge ? "merge " : "", r.squares ? "squares " : "", std::string(OpName(r.op)), " ",
+          r.merge ? "merge " : "", r.products ? "products " : "", std::string(OpName(r.op)), " ",
           std::string(DTypeName(r.dtype)), "(",
           absl::StrJoin(r.operands, ", ",
                         [](std::string* out, TileId id) { absl::StrAppend(out, "%", id); }),

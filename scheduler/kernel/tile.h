@@ -98,18 +98,19 @@ struct TileSpace {
 // The last two are for kernels whose CTAs take rows in turn: they end as partial states in memory.
 enum class Over : uint8_t { Columns, Rows, All };
 
-// Folds `operands` over the points of the space of its pass. One operand, the element; or, when
-// `merge`, the components of a partial state. Components of a state: one; ArgMax, ArgMin: value
-// (the operand's type), index (i64, given by `position` for elements); Welford: average, m2, count.
+// Folds `operands` over the points of the space of its pass. One operand, the element; or two whose
+// product it is; or, when `merge`, the components of a partial state. Components of a state: one;
+// ArgMax, ArgMin: value (the operand's type), index (i64, given by `position` for elements);
+// Welford: average, m2, count.
 struct TileReduction {
   OpKind op = OpKind::Sum;
   DType dtype = DType::F32;  // Of the accumulated value.
   std::vector<TileId> operands;
   Over over = Over::Columns;
   bool merge = false;
-  bool squares = false;  // Sum: of the operand's squares, each added without rounding it first.
-  SymInt position = 0;   // ArgMax, ArgMin: the element's index along the reduced axis.
-  SymInt predicate = 1;  // Over rows or all: the rows whose elements count.
+  bool products = false;  // Sum: of two operands' products, each added without rounding it first.
+  SymInt position = 0;    // ArgMax, ArgMin: the element's index along the reduced axis.
+  SymInt predicate = 1;   // Over rows or all: the rows whose elements count.
   int pass = 0;
 };
 

@@ -134,7 +134,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status Walk(const Block& block, Flow flow, int nesting) {
+  absl::Status Walk(const Block& block, Flow flow, int nesting, bool in_loop = false) {
     std::vector<SymInt> lets;
     for (const Stmt& stmt : block) {
       const int number = next_++;
@@ -142,6 +142,8 @@ class Verifier {
           nesting > kMaxNesting
               ? Error("blocks nest deeper than ", kMaxNesting)
               : std::visit([&](const auto& node) { return Visit(node, flow); }, stmt.node);
+      if (status.ok() && !in_loop && std::holds_alternative<Leave>(stmt.node))
+        status = Error("it stands in no loop that can be left");
       if (std::holds_alternative<GridSync>(stmt.node)) {
         if (status.ok() && nesting > 0) status = Error("a barrier of the grid inside a block");
         for (const SymInt symbol : lets) scope_.erase(symbol.node());
@@ -155,7 +157,8 @@ class Verifier {
       }
       if (const LetSymbol* let = std::get_if<LetSymbol>(&stmt.node)) lets.push_back(let->symbol);
       if (const For* loop = std::get_if<For>(&stmt.node)) {
-        SEAM_RETURN_IF_ERROR(Walk(loop->body, Below(flow, loop->extent), nesting + 1));
+        SEAM_RETURN_IF_ERROR(
+            Walk(loop->body, Below(flow, loop->extent), nesting + 1, !loop->unrolled));
         scope_.erase(loop->symbol.node());
       }
       if (const If* branch = std::get_if<If>(&stmt.node)) {
@@ -280,6 +283,11 @@ class Verifier {
     }
     return absl::OkStatus();
   }
+  absl::Status Visit(const Leave& node, const Flow&) const {
+    SEAM_RETURN_IF_ERROR(Check("condition", node.condition));
+    if (!Varies(node.condition, kernel_.threads)) return absl::OkStatus();
+    return Error("the condition differs between threads");
+  }
   absl::Status Visit(const If& node, const Flow&) const {
     return Check("condition", node.condition);
   }
@@ -334,6 +342,13 @@ class Verifier {
     if (node.mask < 1 || node.mask >= kWarp) return Error("mask ", node.mask, " is not in 1..31");
     if (flow.splits_warp == SymInt(0)) return absl::OkStatus();
     return Error("a shuffle below ", flow.splits_warp.ToString(), ", which differs inside a warp");
+  }
+  absl::Status Visit(const TakeTicket& node, const Flow&) {
+    SEAM_RETURN_IF_ERROR(CheckResult(node.fragment, node.slot, DType::I32));
+    SEAM_RETURN_IF_ERROR(Check("total", node.total, Binding::Parameter));
+    if (tickets_in_ < 0) tickets_in_ = phase_;
+    return tickets_in_ == phase_ ? absl::OkStatus()
+                                 : Error("tickets on both sides of a barrier of the grid");
   }
   absl::Status Visit(const CtaSync&, const Flow& flow) const {
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
@@ -414,7 +429,8 @@ class Verifier {
   absl::flat_hash_map<const SymNode*, Binding> scope_;
   std::vector<int> phase_of_;  // By fragment: where it is used; -1: not yet.
   int phase_ = 0;
-  int copies_in_ = -1;  // The phase with bulk copies.
+  int copies_in_ = -1;   // The phase with bulk copies.
+  int tickets_in_ = -1;  // The phase with tickets.
   int next_ = 0;
 };
 

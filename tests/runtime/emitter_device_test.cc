@@ -98,7 +98,12 @@ class EmitterDeviceTest : public ::testing::Test {
       if (launch.kernel.cluster > 8) SEAM_RETURN_IF_ERROR(kernel.AllowLargeClusters());
       // Behind the parameters, where there are phases: memory for their barrier, and which to run.
       const int phases = launch.kernel.NumPhases();
-      void* arrivals = nullptr;
+      void *arrivals = nullptr, *tickets = nullptr;
+      if (launch.kernel.TakesTickets()) {
+        SEAM_ASSIGN_OR_RETURN(tickets, allocator->Allocate(4, stream.handle()));
+        SEAM_RETURN_IF_ERROR(device_->Fill(tickets, 0, 4, stream.handle()));
+        arguments.push_back(&tickets);
+      }
       int phase = phases > 1 && launch.phase_by_phase ? 0 : -1;
       if (phases > 1) {
         SEAM_ASSIGN_OR_RETURN(arrivals, allocator->Allocate(4, stream.handle()));
@@ -108,11 +113,13 @@ class EmitterDeviceTest : public ::testing::Test {
         config.cooperative = phase < 0;
       }
       do {
-        // Nothing resets the barrier's memory between two launches.
-        for (int repetition = 0; repetition < (config.cooperative ? 3 : 1); ++repetition)
+        // Nothing resets the counters between two launches.
+        const bool again = config.cooperative || tickets != nullptr;
+        for (int repetition = 0; repetition < (again ? 3 : 1); ++repetition)
           SEAM_RETURN_IF_ERROR(kernel.Launch(config, stream.handle(), arguments));
       } while (phase >= 0 && ++phase < phases);
       allocator->Free(arrivals, stream.handle());
+      allocator->Free(tickets, stream.handle());
       for (size_t m = 0; m < pointers.size(); ++m) {
         Memory& memory = launch.memories[m];
         SEAM_RETURN_IF_ERROR(
@@ -256,6 +263,17 @@ TEST_F(EmitterDeviceTest, Clusters) {
                           5 * cluster,
                           {Memory(dtype, 200 * 5 * cluster * 64)}});
     }
+  }
+  ExpectSame(std::move(launches));
+}
+
+// Launched again and again: each launch has all tickets.
+TEST_F(EmitterDeviceTest, Tickets) {
+  std::vector<Launch> launches;
+  for (const int ctas : {1, 7, 500}) {
+    for (const int items : {1, 100, 3000})
+      launches.push_back(
+          {TicketKernel(ctas, items), {}, ctas, {Memory(DType::I32, int64_t{items} * 128)}});
   }
   ExpectSame(std::move(launches));
 }

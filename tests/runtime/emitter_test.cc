@@ -330,6 +330,15 @@ TEST(EmitterTest, Phases) {
   ExpectCompiles({k});
 }
 
+TEST(EmitterTest, Tickets) {
+  const Kernel k = TicketKernel(3, 20);
+  const std::string text = Text(k);
+  EXPECT_THAT(text, HasSubstr("tickets(int* y, unsigned* tickets_1)"));
+  EXPECT_THAT(text, HasSubstr("next = (int)atomicInc(tickets_1, 22);"));
+  EXPECT_THAT(text, HasSubstr("if (20 <= at) break;"));
+  ExpectCompiles({k});
+}
+
 // Where there are no clusters the backends refuse such a kernel.
 TEST(EmitterTest, Clusters) {
   const std::vector<Kernel> kernels = {ClusterKernel(DType::I32, 3, 2, 4),

@@ -471,6 +471,38 @@ TEST(SimulatorFaultTest, BarriersOfTheGrid) {
   EXPECT_THAT(Message(Simulate(d.k, {}, {})), HasSubstr("which nothing has written"));
 }
 
+// Each item to one CTA, and all tickets taken, so that the next launch counts from 0 again.
+TEST(SimulatorFaultTest, Tickets) {
+  const auto simulate = [](const Kernel& k) {
+    Tensor y(DType::I32, std::vector<double>(20 * 128));
+    const absl::Status status =
+        Simulate(k, {y.buffer()}, {}, {.seed = 3, .require_all_written = true});
+    if (status.ok()) {
+      for (const int item : {0, 7, 19}) EXPECT_EQ(y.at(item * 128 + 1), item);
+    }
+    return Message(status);
+  };
+  const auto with = [&](auto edit) {
+    Kernel k = TicketKernel(3, 20);
+    edit(std::get<For>(k.body[0].node).body);
+    return simulate(k);
+  };
+  const auto take = [](kernel::Block & loop) -> auto& {
+    return std::get<kernel::TakeTicket>(std::get<kernel::If>(loop[0].node).body[0].node);
+  };
+  EXPECT_EQ(simulate(TicketKernel(3, 20)), "");
+  EXPECT_EQ(simulate(TicketKernel(30, 20)), "");
+  EXPECT_THAT(with([&](auto& loop) { take(loop).total = 22; }), HasSubstr("the last one of 22"));
+  EXPECT_THAT(with([&](auto& loop) { take(loop).total = 24; }),
+              HasSubstr("23 tickets taken of 24, and the next launch counts on from there"));
+  EXPECT_THAT(with([&](auto& loop) { std::get<kernel::If>(loop[0].node).condition = 1; }),
+              HasSubstr("a ticket that several threads take"));
+  Kernel k = TicketKernel(3, 20);
+  kernel::Block& loop = std::get<For>(k.body[0].node).body;
+  std::get<kernel::Load>(loop[2].node).predicate = SymLt(k.thread_x, 5);
+  EXPECT_THAT(simulate(k), HasSubstr("a way out of the loop that only"));
+}
+
 // CTAs of a cluster tell each other numbers; whatever is left out is missed.
 TEST(SimulatorFaultTest, Clusters) {
   const auto simulate = [](const Kernel& k) {

@@ -174,10 +174,11 @@ TEST_F(TunedSchedulesTest, BelievesNoDamagedFile) {
                   .status()
                   .message(),
               HasSubstr("checksum"));
-  EXPECT_THAT(find(absl::StrReplaceAll(whole, {{"tuned_schedule\": 1", "tuned_schedule\": 99"}}))
-                  .status()
-                  .message(),
-              HasSubstr("format 99"));
+  const std::string format = absl::StrCat("tuned_schedule\": ", kTunedFormat);
+  ASSERT_THAT(whole, HasSubstr(format));
+  EXPECT_THAT(
+      find(absl::StrReplaceAll(whole, {{format, "tuned_schedule\": 99"}})).status().message(),
+      HasSubstr("format 99"));
   // A whole one in another's place.
   store.Store(group_, Context(13), Another(Context(13)));
   EXPECT_THAT(find(ReadFile(store.FilePath(group_, kReduction, Context(13)))).status().message(),

@@ -18,7 +18,8 @@ using testing::RunGroupText;
 
 // Rows of N columns to `teams` clusters in turn.
 GroupRun InClusters(int cluster, int warps, int teams, std::map<std::string, int64_t> sizes,
-                    int stages = 0, bool reread = false, bool chan_welford = false) {
+                    int stages = 0, bool reread = false, bool chan_welford = false,
+                    bool tickets = false) {
   const int64_t columns = sizes.at("N");
   const auto edit = [=](Schedule& s) {
     s.persistent = true;
@@ -32,6 +33,7 @@ GroupRun InClusters(int cluster, int warps, int teams, std::map<std::string, int
     s.grid = teams * cluster;
     s.stages = stages;
     s.reread = reread;
+    s.tickets = tickets;
   };
   return {.sizes = std::move(sizes), .edit = edit};
 }
@@ -116,6 +118,23 @@ TEST(Clusters, StatesOfColumns) {
   }
 }
 
+// Rows by ticket, in one exchange a turn and in two, more teams than rows and fewer.
+TEST(Clusters, RowsByTicket) {
+  for (const int cluster : {2, 4, 8}) {
+    for (const int64_t rows : {1, 3, 7, 40}) {
+      for (const bool reread : {false, true}) {
+        const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", 1000}};
+        const GroupResult result =
+            ExpectRight(NormBackward("bf16", kSumOfAll),
+                        InClusters(cluster, 2, 3, sizes, 2, reread, false, true));
+        EXPECT_THAT(result.kernel_text, HasSubstr("ticket of"));
+        ExpectRight(kLayerNorm, InClusters(cluster, 1, 2, sizes, 3, reread, false, true));
+        ExpectRight(kLayerNorm, InClusters(cluster, 1, 2, sizes, 2, reread, true, true));
+      }
+    }
+  }
+}
+
 TEST(Clusters, NeedWholeRowsInTurn) {
   Schedule s;
   s.kind = SchedulerKind::kReduction;
@@ -146,10 +165,11 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
     EXPECT_TRUE(!s->persistent || s->columns_at_once() + ends >= columns) << s->ToString();
     return *s;
   };
-  EXPECT_EQ(choose(kLayerNorm, "h200", 8192, 16384).cluster, 1);
+  EXPECT_EQ(choose(kLayerNorm, "h200", 8192, 12288).cluster, 1);
   const Schedule forward = choose(kLayerNorm, "h200", 4096, 65536);
   EXPECT_EQ(forward.cluster, 4);
   EXPECT_TRUE(forward.reread);
+  EXPECT_TRUE(forward.tickets);
   EXPECT_EQ(forward.grid, 120);
   EXPECT_GE(forward.stages, 2);
   EXPECT_EQ(forward.facts, (std::vector<SymbolFact>{{"N", 1, 65536}}));  // It needs no masks.
@@ -169,8 +189,9 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   output dx
   output dgamma
 })";
-  EXPECT_EQ(choose(backward, "h200", 8192, 12288).cluster, 1);
-  EXPECT_EQ(choose(backward, "h200", 8192, 16384).cluster, 2);
+  EXPECT_EQ(choose(backward, "h200", 8192, 8192).cluster, 1);
+  EXPECT_EQ(choose(backward, "h200", 8192, 16384).cluster, 4);
+  EXPECT_FALSE(choose(backward, "h200", 8192, 16384).tickets);  // The same bits in every run.
   EXPECT_FALSE(choose(backward, "h200", 8192, 32768).reread);
   const Schedule longest = choose(backward, "h200", 1024, 262144);
   EXPECT_EQ(longest.cluster, 16);

@@ -93,10 +93,11 @@ TEST(PrintKernelTest, UnknownNames) {
 }
 
 TEST(VerifyKernelTest, Samples) {
-  for (const Kernel& k : {RowSumKernel(DType::BF16, 8), RowSumKernel(DType::F32, 1),
-                          ColumnSumKernel(), VectorCopyKernel(DType::I8, 16),
-                          VectorCopyKernel(DType::F16, 8, kernel::CacheHint::EvictLast, true),
-                          ExchangeKernel(3), MakeRandomIndexKernel(1, false).kernel}) {
+  for (const Kernel& k :
+       {RowSumKernel(DType::BF16, 8), RowSumKernel(DType::F32, 1), ColumnSumKernel(),
+        VectorCopyKernel(DType::I8, 16),
+        VectorCopyKernel(DType::F16, 8, kernel::CacheHint::EvictLast, true), ExchangeKernel(3),
+        TicketKernel(3, 20), MakeRandomIndexKernel(1, false).kernel}) {
     EXPECT_TRUE(VerifyKernel(k).ok()) << VerifyKernel(k);
   }
 }
@@ -402,6 +403,31 @@ TEST(VerifyKernelTest, Clusters) {
   v.k.body.clear();
   v.k.cluster = 3;
   EXPECT_THAT(v.Error(), HasSubstr("a cluster of 3 CTAs, expected a power of two"));
+}
+
+TEST(VerifyKernelTest, TicketsAndLeave) {
+  Victim v;
+  EXPECT_THAT(v.ErrorOf(kernel::Leave{1}), HasSubstr("no loop that can be left"));
+  EXPECT_THAT(v.ErrorOf(kernel::TakeTicket{v.f, 0, 5}), HasSubstr("fragment f is f32"));
+  Kernel k = TicketKernel(3, 20);
+  EXPECT_TRUE(k.TakesTickets());
+  EXPECT_FALSE(ColumnSumKernel().TakesTickets());
+  EXPECT_THAT(PrintKernel(k), HasSubstr("next[0] = ticket of 23"));
+  EXPECT_THAT(PrintKernel(k), HasSubstr("leave if 20 <= at"));
+  const absl::StatusOr<Kernel> joined = InPhases("p", {k, ExchangeKernel(3)}, {{0}, {0, 1}});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_TRUE(VerifyKernel(*joined).ok()) << VerifyKernel(*joined);
+  EXPECT_TRUE(joined->TakesTickets());
+  const absl::StatusOr<Kernel> twice = InPhases("p", {k, k}, {{0}, {1}});
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  EXPECT_THAT(std::string(VerifyKernel(*twice).message()),
+              HasSubstr("tickets on both sides of a barrier of the grid"));
+  kernel::For& loop = std::get<kernel::For>(k.body[0].node);
+  std::get<kernel::Leave>(loop.body[5].node).condition = SymLt(k.thread_x, 5);
+  EXPECT_THAT(std::string(VerifyKernel(k).message()), HasSubstr("differs between threads"));
+  std::get<kernel::Leave>(loop.body[5].node).condition = 0;
+  loop.unrolled = true;
+  EXPECT_THAT(std::string(VerifyKernel(k).message()), HasSubstr("no loop that can be left"));
 }
 
 TEST(InPhasesTest, OfOneShape) {

@@ -186,6 +186,7 @@ constexpr char kCopiedRows[] = R"(fusion copied_rows {
 TEST(PlantedBugs, RowsAhead) {
   for (const bool reread : {false, true}) {
     const auto edit = [&](Schedule& s) {
+      s.tickets = reread;
       s.grid = 2;
       s.stages = 2;
       s.reread = reread;
@@ -217,8 +218,9 @@ TEST(PlantedBugs, BodiesAhead) {
 }
 
 TEST(PlantedBugs, Clusters) {
-  for (const int stages : {0, 2}) {
+  for (const int stages : {0, 2, 3}) {
     const auto edit = [&](Schedule& s) {
+      s.tickets = stages == 3;
       s.grid = 16;
       s.cluster = 4;
       s.one_launch = false;
@@ -229,7 +231,9 @@ TEST(PlantedBugs, Clusters) {
       s.registers = 1;
       s.finish_lanes = 4;
     };
-    EXPECT_GT(ExpectAllFound(kCopiedRows, {{.sizes = {{"M", 9}, {"N", 1000}}, .edit = edit}}), 20);
+    EXPECT_GT(ExpectAllFound(kCopiedRows,
+                             {{.sizes = {{"M", stages == 3 ? 31 : 9}, {"N", 1000}}, .edit = edit}}),
+              20);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "tests/support/group_runner.h"
@@ -35,10 +36,12 @@ TEST(RowsAhead, EveryArrangementIsRight) {
         for (int row_warps : {1, 3}) {
           for (int warps : {1, 2}) {
             for (int64_t rows : {1, 5, 40}) {
+              const bool tickets = rows != 5;
               const auto edit = [&](Schedule& s) {
                 s.grid = 2;
                 s.stages = stages;
                 s.reread = reread;
+                s.tickets = tickets;
                 s.lanes_per_row = warps == 1 ? 16 : 32;
                 s.warps_per_row = warps;
                 s.row_warps = row_warps;
@@ -47,6 +50,7 @@ TEST(RowsAhead, EveryArrangementIsRight) {
               const GroupResult result = ExpectRight(
                   NormBackward(dtype), {.sizes = {{"M", rows}, {"N", 88}}, .edit = edit});
               EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
+              EXPECT_EQ(tickets, absl::StrContains(result.kernel_text, "ticket of"));
             }
           }
         }

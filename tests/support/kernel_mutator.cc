@@ -33,6 +33,16 @@ class Mutator {
         copy->from += 16;
         return true;
       }
+      if (auto* ticket = std::get_if<kernel::TakeTicket>(&node);
+          ticket != nullptr && Here(Mutation::ShiftIndex)) {
+        ticket->total += 1;
+        return true;
+      }
+      if (auto* leave = std::get_if<kernel::Leave>(&node);
+          leave != nullptr && Here(Mutation::DropPredicate)) {
+        leave->condition = 0;
+        return true;
+      }
       if (auto* shuffle = std::get_if<kernel::ShuffleXor>(&node);
           shuffle != nullptr && Here(Mutation::ChangeShuffleMask)) {
         shuffle->mask = shuffle->mask > 1 ? shuffle->mask / 2 : 2;

@@ -13,6 +13,8 @@ using kernel::For;
 using kernel::GridSync;
 using kernel::If;
 using kernel::IndexValue;
+using kernel::Leave;
+using kernel::LetSymbol;
 using kernel::Load;
 using kernel::Map;
 using kernel::Operand;
@@ -20,6 +22,7 @@ using kernel::RemoteStore;
 using kernel::ShuffleXor;
 using kernel::Space;
 using kernel::Store;
+using kernel::TakeTicket;
 
 KernelDraft::KernelDraft(absl::string_view name, int threads) {
   k.name = std::string(name);
@@ -159,6 +162,28 @@ kernel::Kernel ClusterKernel(DType dtype, int clusters, int cluster, int turns) 
   Emit(&loop.body, AwaitStores{half, FloorDiv(turn, 2), numbers * DTypeBytes(dtype)});
   Emit(&loop.body, Load{theirs, 0, 1, Space::Shared, s, half * numbers + Mod(d.thread, numbers)});
   Emit(&loop.body, Store{theirs, 0, 1, Space::Global, y, (turn * ctas + d.block) * 64 + d.thread});
+  Emit(&d.k.body, std::move(loop));
+  return std::move(d.k);
+}
+
+kernel::Kernel TicketKernel(int ctas, int items) {
+  KernelDraft d("tickets");
+  d.SetGrid(ctas);
+  const int y = d.Buffer("y", DType::I32, int64_t{items} * 128, true);
+  const int s = d.Shared("s", DType::I32, 1);
+  const int next = d.Fragment("next", DType::I32), item = d.Fragment("item", DType::I32);
+  const SymInt total = items + ctas, turn = d.Symbol("turn", items + 1), at = d.Symbol("at", total);
+  For loop{turn, items + 1, false, {}};
+  If first{SymEq(d.thread, 0), {}, {}};
+  Emit(&first.body, TakeTicket{next, 0, total});
+  Emit(&first.body, Store{next, 0, 1, Space::Shared, s, 0});
+  Emit(&loop.body, std::move(first));
+  Emit(&loop.body, CtaSync{});
+  Emit(&loop.body, Load{item, 0, 1, Space::Shared, s, 0});
+  Emit(&loop.body, CtaSync{});
+  Emit(&loop.body, LetSymbol{at, Operand::Reg(item)});
+  Emit(&loop.body, Leave{SymGe(at, items)});
+  Emit(&loop.body, Store{item, 0, 1, Space::Global, y, at * 128 + d.thread});
   Emit(&d.k.body, std::move(loop));
   return std::move(d.k);
 }

@@ -57,6 +57,11 @@ kernel::Kernel ExchangeKernel(int ctas, bool barriers = true);
 // store to the CTAs, the wait for theirs, the load, the store to y. Buffer y, of type i32 or i64.
 kernel::Kernel ClusterKernel(DType dtype, int clusters, int cluster, int turns);
 
+// CTAs take items by ticket until there are none: y[item, thread] is the item, of type i32. One
+// loop of eight statements: the ticket of thread 0, which tells the others, a barrier, the load, a
+// barrier, the symbol, the way out, the store.
+kernel::Kernel TicketKernel(int ctas, int items);
+
 // Integer expressions drawn from `seed` over parameters n, m, the block, the thread and two nested
 // loops of 3 (one unrolled), each value stored to an element of its own of the i64 buffer `out`.
 // Two CTAs of 32 threads; with `index32` parameters are small enough for the promise to hold.
