@@ -25,7 +25,7 @@ V& Entry(Handful<K, V>& list, K key) {
 
 }  // namespace
 
-// Reads that become inner, and values that several members read.
+// Reads that become inner, values that several members read, and expressions that several compute.
 struct SegmentedFusion::Border {
   struct Crossing {
     EdgeId edge;
@@ -38,8 +38,14 @@ struct SegmentedFusion::Border {
     EdgeId other;  // By which the largest one reads the value, if it does.
     auto key() const { return std::pair(val, edge); }
   };
+  struct Meeting {
+    ExprId expr;
+    uint32_t instance;
+    friend auto operator<=>(const Meeting&, const Meeting&) = default;
+  };
   absl::InlinedVector<Crossing, 8> crossing;  // By the order of the groups that serve.
   absl::InlinedVector<Read, 8> reads;         // Those of a value one after the other.
+  absl::InlinedVector<Meeting, 8> meeting;    // Those of an expression one after the other.
   bool by_copies = false;  // Copies serve some: members may then serve each other.
 };
 
@@ -107,6 +113,43 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
               [](const auto& a, const auto& b) { return a.key() < b.key(); });
   }
   return border;
+}
+
+// Of two members, at the cost of what the smaller one computes: one of the instances is a copy.
+void SegmentedFusion::AddMeeting(GroupId a, GroupId b, Border& border) const {
+  if (groups_[a.index()].num_exprs > groups_[b.index()].num_exprs) std::swap(a, b);
+  const Group& small = groups_[a.index()];
+  const Group& large = groups_[b.index()];
+  if (small.copies.size + large.copies.size == 0) return;
+  const auto meet = [&](ExprId e, uint32_t i, uint32_t other) {
+    if (other == kNone) return;
+    border.meeting.push_back({e, i});
+    border.meeting.push_back({e, other});
+  };
+  for (InstanceId i : InstancesOf(small.copies)) {
+    const ExprId e = instances_[i.index()].expr;
+    meet(e, i.index(), home(e) == b ? e.index() : FindCopy(b, fusion_->result(e)));
+  }
+  if (large.copies.size <= small.homes.size) {
+    for (InstanceId i : InstancesOf(large.copies)) {
+      const ExprId e = instances_[i.index()].expr;
+      if (home(e) == a) meet(e, e.index(), i.index());
+    }
+  } else {
+    for (InstanceId i : InstancesOf(small.homes)) {
+      const ExprId e = instances_[i.index()].expr;
+      meet(e, i.index(), FindCopy(b, fusion_->result(e)));
+    }
+  }
+}
+
+void SegmentedFusion::FindMeeting(absl::Span<const GroupId> members, Border& border) const {
+  for (size_t i = 0; i < members.size(); ++i) {
+    for (size_t j = i + 1; j < members.size(); ++j) AddMeeting(members[i], members[j], border);
+  }
+  std::sort(border.meeting.begin(), border.meeting.end());
+  border.meeting.erase(std::unique(border.meeting.begin(), border.meeting.end()),
+                       border.meeting.end());
 }
 
 SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
@@ -188,30 +231,71 @@ void SegmentedFusion::JoinComponents(const Border& border, Group& joined) {
     }
     if (other.valid()) connect(reader(e), reader(other));
   }
+  for (size_t i = 1; i < border.meeting.size() && joined.components > 1; ++i) {
+    const auto [e, instance] = border.meeting[i];
+    const auto [last, other] = border.meeting[i - 1];
+    if (e != last || facts_.weightless[fusion_->result(e).index()]) continue;
+    const auto of_instance = [&](uint32_t n) {
+      return component(instances_[n].group, [&] { return n; });
+    };
+    connect(of_instance(instance), of_instance(other));
+  }
 }
 
-// Maps under which the crossing values are read then.
-void SegmentedFusion::JoinMaps(const Border& border, Group& joined) const {
-  struct More {
-    uint32_t slot, plain, exchanged;
-  };
-  absl::InlinedVector<More, 8> readers;
-  for (const Border::Crossing& c : border.crossing) {
-    if (facts_.is_read_of_source[edge(c.edge).val.index()]) continue;
-    const UseList& uses = edge_states_[c.edge.index()].uses;
-    readers.push_back({c.slot, uses.plain, uses.exchanged});
+// Of what is computed several times one computation stays.
+void SegmentedFusion::JoinMeeting(const Border& border, Group& joined) const {
+  for (size_t i = 1; i < border.meeting.size(); ++i) {
+    if (border.meeting[i].expr != border.meeting[i - 1].expr) continue;
+    --joined.num_exprs;
+    if (reduces(border.meeting[i].expr)) --joined.num_reductions;
   }
-  std::sort(readers.begin(), readers.end(),
-            [](const More& a, const More& b) { return a.slot < b.slot; });
-  for (size_t i = 0; i < readers.size();) {
-    const uint32_t slot = readers[i].slot;
-    UseList uses = slots_[slot].uses;
-    joined.recompute_log -= RecomputeLog(uses.num_maps());
-    for (; i < readers.size() && readers[i].slot == slot; ++i) {
-      uses.plain += readers[i].plain;
-      uses.exchanged += readers[i].exchanged;
+}
+
+// Maps under which values are read then: those that cross, those that several members compute, and
+// what their computations read, all but one of which are no more.
+void SegmentedFusion::JoinMaps(const Border& border, Group& joined) const {
+  struct Reads {
+    ValId val;
+    uint32_t slot;  // Of a member that computes it, or kNone.
+    int plain, exchanged;
+    auto key() const { return std::pair(val, slot); }
+  };
+  absl::InlinedVector<Reads, 8> all;
+  const auto add = [&](ValId v, uint32_t slot, int plain, int exchanged) {
+    if (!facts_.is_read_of_source[v.index()]) all.push_back({v, slot, plain, exchanged});
+  };
+  for (const Border::Crossing& c : border.crossing) {
+    const UseList& uses = edge_states_[c.edge.index()].uses;
+    add(edge(c.edge).val, c.slot, static_cast<int>(uses.plain), static_cast<int>(uses.exchanged));
+  }
+  for (size_t i = 0; i < border.meeting.size(); ++i) {
+    const auto [e, instance] = border.meeting[i];
+    for (int r = 0; r < fusion_->num_results(e); ++r)
+      add(fusion_->result(e, r), instances_[instance].first_slot + static_cast<uint32_t>(r), 0, 0);
+    if (i == 0 || border.meeting[i - 1].expr != e) continue;
+    for (int n = 0; n < static_cast<int>(fusion_->operands(e).size()); ++n) {
+      const bool plain = axes_->exchanged(e, n).empty();
+      add(fusion_->operands(e)[n], kNone, plain ? -1 : 0, plain ? 0 : -1);
     }
-    joined.recompute_log += RecomputeLog(uses.num_maps());
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Reads& a, const Reads& b) { return a.key() < b.key(); });
+  for (size_t i = 0; i < all.size();) {
+    const ValId v = all[i].val;
+    UseList uses;
+    bool computed = false;
+    for (uint32_t last = kNone; i < all.size() && all[i].val == v; ++i) {
+      const uint32_t slot = all[i].slot;
+      uses.plain += static_cast<uint32_t>(all[i].plain);
+      uses.exchanged += static_cast<uint32_t>(all[i].exchanged);
+      if (slot == kNone || slot == std::exchange(last, slot)) continue;
+      const UseList& known = slots_[slot].uses;
+      joined.recompute_log -= RecomputeLog(known.num_maps());
+      uses.plain += known.plain;
+      uses.exchanged += known.exchanged;
+      computed = true;
+    }
+    if (computed) joined.recompute_log += RecomputeLog(uses.num_maps());
   }
 }
 
@@ -299,9 +383,11 @@ GroupSummary SegmentedFusion::Outline(absl::Span<const GroupId> members) {
 MergeEstimate SegmentedFusion::Estimate(absl::Span<const GroupId> members,
                                         absl::Span<const int64_t> val_bytes) {
   const GroupId largest = LargestBorder(members);
-  const Border border = BorderOf(members, largest);
+  Border border = BorderOf(members, largest);
+  FindMeeting(members, border);
   Group joined;
   for (GroupId g : members) JoinRecords(joined, groups_[g.index()]);
+  JoinMeeting(border, joined);
   JoinComponents(border, joined);
   JoinMaps(border, joined);
   MergeEstimate estimate;

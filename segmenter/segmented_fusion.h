@@ -96,8 +96,7 @@ enum class Convexity : uint8_t { kConvex, kNotConvex, kBudget };
 struct MergeEstimate {
   GroupSummary summary;
   // Whether `summary` is exact. Otherwise (three or more groups in a row) it may hold too many sets
-  // in `held`. Two computations of one expression count apart in num_exprs and num_reductions,
-  // their readers in recompute_factor, and they do not make the group connected.
+  // in `held`.
   bool exact = true;
   int64_t saved_bytes = 0;  // Of device memory traffic.
 };
@@ -229,7 +228,7 @@ class SegmentedFusion {
   GroupSummary Outline(absl::Span<const GroupId> members);
 
   // `val_bytes`: per value, what reading or writing it costs. Time in the border of all but the
-  // largest member.
+  // largest member, and where there are copies, in the expressions of the smaller of two members.
   MergeEstimate Estimate(absl::Span<const GroupId> members, absl::Span<const int64_t> val_bytes);
 
   // saved_bytes of the estimate alone.
@@ -399,12 +398,15 @@ class SegmentedFusion {
   struct Border;
   GroupId LargestBorder(absl::Span<const GroupId> members) const;
   Border BorderOf(absl::Span<const GroupId> members, GroupId largest) const;
+  void AddMeeting(GroupId a, GroupId b, Border& border) const;
+  void FindMeeting(absl::Span<const GroupId> members, Border& border) const;
   // Reads and writes that a merge makes superfluous.
   struct Saving {
     int64_t bytes = 0;
     int tensors = 0;
   };
   Saving SavingOf(const Border& border, absl::Span<const int64_t> val_bytes) const;
+  void JoinMeeting(const Border& border, Group& joined) const;
   void JoinComponents(const Border& border, Group& joined);
   void JoinMaps(const Border& border, Group& joined) const;
   bool JoinHeld(const Border& border, Group& joined);
