@@ -1,6 +1,7 @@
 #include "segmenter/cut_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ir/mix_hash.h"
 #include "segmenter/segment.h"
@@ -23,9 +24,14 @@ void ForEach(UnitMask mask, F f) {
 }  // namespace
 
 CutModel::CutModel(const SegmentedFusion& s, const Units& units, const SizeHints& sizes,
-                   const SchedulabilityGuard& guard, absl::Span<const GroupId> groups,
-                   absl::Span<const GroupId> between)
-    : f_(s.fusion()), axes_(s.axes()), facts_(s.facts()), sizes_(sizes), guard_(guard) {
+                   const SchedulabilityGuard& guard, Judgements& judgements,
+                   absl::Span<const GroupId> groups, absl::Span<const GroupId> between)
+    : f_(s.fusion()),
+      axes_(s.axes()),
+      facts_(s.facts()),
+      sizes_(sizes),
+      guard_(guard),
+      judgements_(judgements) {
   for (GroupId g : groups) {
     UnitMask block = 0;
     for (ExprId e : s.exprs(g)) {
@@ -44,7 +50,6 @@ CutModel::CutModel(const SegmentedFusion& s, const Units& units, const SizeHints
   }
   AddReads(s);
   AddDependences(s, between);
-  read_bytes_.assign(vals_.size(), 0);
   neighbours_.assign(num_units_, 0);
   for (const LocalVal& v : vals_) {
     if (facts_.weightless[v.val.index()]) continue;
@@ -55,22 +60,31 @@ CutModel::CutModel(const SegmentedFusion& s, const Units& units, const SizeHints
 
 int CutModel::LocalIndex(ValId v) {
   const auto [it, is_new] = val_index_.try_emplace(v, static_cast<int>(vals_.size()));
-  if (is_new) vals_.push_back({v, sizes_.Bytes(v), 0, 0, f_.is_output(v)});
+  if (is_new) {
+    LocalVal& local = vals_.emplace_back();
+    local.val = v;
+    local.bytes = sizes_.Bytes(v);
+    local.returned = f_.is_output(v);
+  }
   return it->second;
 }
 
 void CutModel::AddUnit(ExprId unit, const Units& units) {
   const int u = num_units_++;
   expr_of_unit_.push_back(unit);
+  hash_of_unit_.push_back(MixHash(0, unit.index()));
   std::vector<int>& own = exprs_of_unit_.emplace_back();
   const auto add = [&](ExprId e) {
     const auto [it, is_new] = expr_index_.try_emplace(e, static_cast<int>(exprs_.size()));
-    if (is_new) exprs_.push_back({e, 0, -1, {}});
-    exprs_[it->second].units |= Bit(u);
-    own.push_back(it->second);
-    for (int r = 0; r < f_.num_results(e); ++r) {
-      vals_[LocalIndex(f_.result(e, r))].computed |= Bit(u);
+    if (is_new) {
+      const int first_result = LocalIndex(f_.result(e));
+      for (int r = 1; r < f_.num_results(e); ++r) LocalIndex(f_.result(e, r));
+      exprs_.push_back({e, 0, -1, first_result, f_.num_results(e), {}});
     }
+    LocalExpr& local = exprs_[it->second];
+    local.units |= Bit(u);
+    own.push_back(it->second);
+    for (int r = 0; r < local.num_results; ++r) vals_[local.first_result + r].computed |= Bit(u);
   };
   for (ExprId e : units.producers[unit.index()]) add(e);
   add(unit);
@@ -78,13 +92,22 @@ void CutModel::AddUnit(ExprId unit, const Units& units) {
 }
 
 void CutModel::AddReads(const SegmentedFusion& s) {
-  for (LocalExpr& e : exprs_) {
+  for (size_t n = 0; n < exprs_.size(); ++n) {
+    LocalExpr& e = exprs_[n];
     for (int i = 0; i < static_cast<int>(f_.operands(e.expr).size()); ++i) {
-      const int v = LocalIndex(f_.operands(e.expr)[i]);
+      const int index = LocalIndex(f_.operands(e.expr)[i]);
       const int64_t bytes = ReadBytes(f_, sizes_, e.expr, i);
-      e.reads.push_back({v, bytes});
-      vals_[v].read |= e.units & ~vals_[v].computed;
+      e.reads.push_back({index, bytes});
+      LocalVal& v = vals_[index];
+      const UnitMask readers = e.units & ~v.computed;
+      v.read |= readers;
+      if (bytes >= v.bytes) {
+        v.wholly |= readers;
+      } else {
+        v.partial.emplace_back(n, bytes);
+      }
     }
+    for (int r = 0; r < e.num_results; ++r) vals_[e.first_result + r].writer = e.writer;
   }
   absl::flat_hash_map<GroupId, bool> inside;
   for (const LocalExpr& e : exprs_) {
@@ -106,21 +129,14 @@ void CutModel::AddDependences(const SegmentedFusion& s, absl::Span<const GroupId
     consumers_[from] |= Bit(to);
   };
   // A value that several units compute is written by one of them; who reads it waits for that one.
-  std::vector<int> writer(vals_.size(), -1);
-  for (const LocalExpr& e : exprs_) {
-    for (int r = 0; r < f_.num_results(e.expr); ++r) {
-      writer[val_index_.at(f_.result(e.expr, r))] = e.writer;
-    }
+  for (const LocalVal& v : vals_) {
+    if (v.writer < 0) continue;
+    ForEach(v.read, [&](int u) { depend(v.writer, u); });
   }
-  for (size_t v = 0; v < vals_.size(); ++v) {
-    if (writer[v] < 0) continue;
-    ForEach(vals_[v].read, [&](int u) { depend(writer[v], u); });
-  }
-  for (size_t v = 0; v < vals_.size(); ++v) {
+  for (const LocalVal& v : vals_) {
     for (UnitMask group : groups_) {
-      const bool is_home = writer[v] >= 0 && (group & Bit(writer[v])) != 0;
-      has_borrowed_copies_ |=
-          (vals_[v].read & group) != 0 && (vals_[v].computed & group) != 0 && !is_home;
+      const bool is_home = v.writer >= 0 && (group & Bit(v.writer)) != 0;
+      has_borrowed_copies_ |= (v.read & group) != 0 && (v.computed & group) != 0 && !is_home;
     }
   }
   absl::flat_hash_map<GroupId, int> node_of;
@@ -128,7 +144,7 @@ void CutModel::AddDependences(const SegmentedFusion& s, absl::Span<const GroupId
     node_of[between[n]] = num_units_ + static_cast<int>(n);
   const auto unit_of = [&](ValId v) {
     const auto it = val_index_.find(v);
-    return it == val_index_.end() ? -1 : writer[it->second];
+    return it == val_index_.end() ? -1 : vals_[it->second].writer;
   };
   for (const auto& [g, n] : node_of) {
     for (EdgeId e : s.in_edges(g)) {
@@ -173,50 +189,63 @@ std::vector<ExprId> CutModel::Exprs(UnitMask block) const {
   return list;
 }
 
+// Of what the block reads, at most once all of it.
+int64_t CutModel::ReadBytesOf(const LocalVal& v, UnitMask block) const {
+  if ((v.wholly & block) != 0) return v.bytes;
+  int64_t bytes = 0;
+  for (const auto& [e, part] : v.partial) {
+    if ((exprs_[e].units & block) != 0) bytes = std::min(bytes + part, v.bytes);
+  }
+  return bytes;
+}
+
+Judgement& CutModel::JudgementOf(UnitMask block) {
+  uint64_t hash = 0;
+  ForEach(block, [&](int u) { hash += hash_of_unit_[u]; });
+  if (judgements_.size() >= kMaxJudgements) judgements_.clear();
+  const auto [it, is_new] = judgements_.try_emplace(hash);
+  Judgement& judgement = it->second;
+  if (!is_new) return judgement;
+  GroupSummary summary = Summarize(f_, axes_, facts_, Exprs(block));
+  const Decision decision = guard_.CanSchedule(f_, axes_, summary);
+  judgement.accepted = decision.ok;
+  judgement.scheduler = decision.scheduler;
+  judgement.num_exprs = summary.num_exprs;
+  if (decision.ok) judgement.summary = std::make_unique<GroupSummary>(std::move(summary));
+  return judgement;
+}
+
 const CutModel::Price& CutModel::PriceOf(UnitMask block) {
   const auto [it, is_new] = prices_.try_emplace(block);
   if (!is_new) return it->second;
   Price& price = it->second;
-  const std::vector<ExprId> exprs = Exprs(block);
-  num_priced_exprs_ += static_cast<int64_t>(exprs.size());
-  GroupSummary summary = Summarize(f_, axes_, facts_, exprs);
-  const Decision decision = guard_.CanSchedule(f_, axes_, summary);
-  price.legal = decision.ok;
-  price.scheduler = decision.scheduler;
-  if (!decision.ok) return price;
-  if (decision.scheduler == SchedulerKind::kAlias && IsFreeView(block)) return price;
-  std::vector<int> read;
-  ForEach(block, [&](int u) {
-    for (int i : exprs_of_unit_[u]) {
-      const LocalExpr& e = exprs_[i];
-      if ((e.units & block & (Bit(u) - 1)) != 0) continue;  // Counted with an earlier unit.
-      for (const Read& r : e.reads) {
-        if ((vals_[r.val].computed & block) != 0) continue;
-        if (read_bytes_[r.val] == 0 && r.bytes > 0) read.push_back(r.val);
-        read_bytes_[r.val] = std::min(read_bytes_[r.val] + r.bytes, vals_[r.val].bytes);
-      }
-      if (e.writer < 0 || (block & Bit(e.writer)) == 0) continue;
-      for (int r = 0; r < f_.num_results(e.expr); ++r) {
-        const LocalVal& v = vals_[val_index_.at(f_.result(e.expr, r))];
-        if (!v.returned && !v.leaves && (v.read & ~block) == 0) continue;
-        price.bytes = SaturatingAdd(price.bytes, v.bytes);
-        ++summary.num_tensors;
-      }
+  Judgement& judgement = JudgementOf(block);
+  num_priced_exprs_ += judgement.num_exprs;
+  price.legal = judgement.accepted;
+  price.scheduler = judgement.scheduler;
+  if (!price.legal || (price.scheduler == SchedulerKind::kAlias && IsFreeView(block))) return price;
+  GroupSummary& summary = *judgement.summary;
+  summary.num_tensors = 0;
+  for (const LocalVal& v : vals_) {
+    int64_t bytes = 0;
+    if ((v.read & block) != 0 && (v.computed & block) == 0) {
+      bytes = ReadBytesOf(v, block);
+      summary.num_tensors += bytes > 0;
     }
-  });
-  for (int v : read) {
-    price.bytes = SaturatingAdd(price.bytes, read_bytes_[v]);
-    read_bytes_[v] = 0;
+    if (v.writer >= 0 && (block & Bit(v.writer)) != 0 &&
+        (v.returned || v.leaves || (v.read & ~block) != 0)) {
+      bytes = v.bytes;
+      ++summary.num_tensors;
+    }
+    price.bytes = SaturatingAdd(price.bytes, bytes);
   }
-  summary.num_tensors += static_cast<int>(read.size());
   const double fraction = guard_.FractionOfPeak(f_, axes_, sizes_, summary);
   price.legal = fraction > 0 || __builtin_popcountll(block) == 1;
   if (fraction > 0 && fraction < 1) {
     const double slower = static_cast<double>(price.bytes) / fraction;
     price.bytes = static_cast<int64_t>(std::min(slower, static_cast<double>(kMostPrice)));
   }
-  price.bytes = std::min(price.bytes, kMostPrice);
-  price.bytes += kLaunchBytes;
+  price.bytes = std::min(price.bytes, kMostPrice) + kLaunchBytes;
   return price;
 }
 
@@ -224,9 +253,9 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
 bool CutModel::IsFreeView(UnitMask block) const {
   for (const LocalExpr& e : exprs_) {
     if (e.writer < 0 || (block & Bit(e.writer)) == 0) continue;
-    for (int r = 0; r < f_.num_results(e.expr); ++r) {
-      const ValId result = f_.result(e.expr, r);
-      const LocalVal& v = vals_[val_index_.at(result)];
+    for (int r = 0; r < e.num_results; ++r) {
+      const LocalVal& v = vals_[e.first_result + r];
+      const ValId result = v.val;
       const bool read = v.leaves || (v.read & ~block) != 0;
       if (read && !facts_.is_free_to_read[result.index()]) return false;
       if (v.returned && !facts_.is_free_to_return[result.index()]) return false;
@@ -327,7 +356,7 @@ uint64_t CutModel::Fingerprint(UnitMask focus, absl::string_view purpose, int ef
     mix(static_cast<uint64_t>(e.writer));
     mix_axes(axes_.space(e.expr));
     mix_axes(axes_.axes(f_.result(e.expr)));
-    mix(static_cast<uint64_t>(val_index_.at(f_.result(e.expr))));
+    mix(static_cast<uint64_t>(e.first_result));
     for (size_t i = 0; i < e.reads.size(); ++i) {
       mix(static_cast<uint64_t>(e.reads[i].val));
       mix(static_cast<uint64_t>(e.reads[i].bytes));

@@ -10,9 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "segmenter/guard.h"
@@ -28,6 +31,16 @@ struct Units {
   std::vector<std::vector<ExprId>> producers;
 };
 
+// What a guard has said of sets of units, by the sums of their hashes. It is the same in every
+// model of a segmentation.
+struct Judgement {
+  bool accepted = false;
+  SchedulerKind scheduler = SchedulerKind::kNone;
+  int num_exprs = 0;
+  std::unique_ptr<GroupSummary> summary;  // Of an accepted one; models count its tensors anew.
+};
+using Judgements = absl::flat_hash_map<uint64_t, Judgement>;
+
 using UnitMask = uint64_t;
 using Cut = std::vector<UnitMask>;
 
@@ -37,8 +50,8 @@ class CutModel {
 
   // `groups` and `between` together have at most kMaxUnits units and groups. Linear in both.
   CutModel(const SegmentedFusion& segmented, const Units& units, const SizeHints& sizes,
-           const SchedulabilityGuard& guard, absl::Span<const GroupId> groups,
-           absl::Span<const GroupId> between);
+           const SchedulabilityGuard& guard, Judgements& judgements,
+           absl::Span<const GroupId> groups, absl::Span<const GroupId> between);
 
   int num_units() const { return num_units_; }
   // The units of groups[i].
@@ -57,7 +70,8 @@ class CutModel {
     // launches.
     int64_t bytes = 0;
   };
-  // Linear in the expressions of the block the first time.
+  // Linear in the units of the model the first time, and in the expressions of the block if the
+  // guard has not been asked about it.
   const Price& PriceOf(UnitMask block);
   int64_t num_priced_exprs() const { return num_priced_exprs_; }  // The work done so far.
   // Of all blocks, every one of which is legal.
@@ -93,23 +107,33 @@ class CutModel {
   };
   struct LocalExpr {
     ExprId expr;
-    UnitMask units = 0;       // Those that compute it.
-    int writer = -1;          // The unit whose block writes its results if somebody needs them.
-    std::vector<Read> reads;  // Each value once.
+    UnitMask units = 0;    // Those that compute it.
+    int writer = -1;       // The unit whose block writes its results if somebody needs them.
+    int first_result = 0;  // In vals_; the others follow it.
+    int num_results = 1;
+    std::vector<Read> reads;  // Of each operand.
   };
   struct LocalVal {
     ValId val;
     int64_t bytes = 0;
     UnitMask computed = 0;  // By units.
-    UnitMask read = 0;      // By units that do not compute it.
+    UnitMask read = 0;      // By units that do not compute it,
+    UnitMask wholly = 0;    // and by those of them that read all of it.
+    int writer = -1;        // That of its expression.
     bool returned = false;  // An output of the Fusion.
     bool leaves = false;    // A group outside reads it.
+    // Expressions that read a part of it, and how much.
+    absl::InlinedVector<std::pair<int, int64_t>, 1> partial;
   };
 
+  static constexpr size_t kMaxJudgements = 1 << 14;  // Of which the memory is a few MB.
+
   int LocalIndex(ValId v);
+  Judgement& JudgementOf(UnitMask block);
   void AddUnit(ExprId e, const Units& units);
   void AddReads(const SegmentedFusion& s);
   void AddDependences(const SegmentedFusion& s, absl::Span<const GroupId> between);
+  int64_t ReadBytesOf(const LocalVal& v, UnitMask block) const;
   bool IsFirst(UnitMask block, UnitMask left) const;
   bool IsFreeView(UnitMask block) const;
   UnitMask Cone(const std::vector<UnitMask>& next, int unit, UnitMask block) const;
@@ -121,18 +145,19 @@ class CutModel {
   const ValueFacts& facts_;
   const SizeHints& sizes_;
   const SchedulabilityGuard& guard_;
+  Judgements& judgements_;
   int num_units_ = 0, num_nodes_ = 0;  // Units, then the groups between.
   Cut groups_;
   std::vector<UnitMask> producers_, consumers_;  // Per node.
   std::vector<UnitMask> neighbours_;             // Per unit.
   std::vector<ExprId> expr_of_unit_;
+  std::vector<uint64_t> hash_of_unit_;
   std::vector<LocalExpr> exprs_;
   std::vector<LocalVal> vals_;
   std::vector<std::vector<int>> exprs_of_unit_;  // Indices in exprs_.
   absl::flat_hash_map<ValId, int> val_index_;
   absl::flat_hash_map<ExprId, int> expr_index_;
   absl::flat_hash_map<UnitMask, Price> prices_;
-  std::vector<int64_t> read_bytes_;  // Scratch, per value.
   int64_t num_priced_exprs_ = 0;
   bool has_borrowed_copies_ = false;
 };

@@ -232,8 +232,8 @@ bool ImproveWindows(const char* pass, int effort, Merger& merger, Refinement& re
     const Window window = finder.Around(g);
     refinement.work -= kWindowWork;
     if (window.groups.size() < 2) continue;
-    CutModel model(s, refinement.units, merger.sizes(), merger.guard(), window.groups,
-                   window.between);
+    CutModel model(s, refinement.units, merger.sizes(), merger.guard(), refinement.judgements,
+                   window.groups, window.between);
     if (model.has_borrowed_copies()) continue;
     const UnitMask focus = model.groups()[0];
     refinement.work -= kUnitWork * model.num_units();

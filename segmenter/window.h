@@ -25,6 +25,7 @@ struct Refinement {
   const Units units;
   int64_t work;                         // Left; about the expressions that may still be looked at.
   absl::flat_hash_set<uint64_t> known;  // Fingerprints of windows with nothing to find.
+  Judgements judgements;
 };
 
 // Looks at the window around every group, and takes what `improve` finds as long as it finds

@@ -35,8 +35,9 @@ absl::StatusOr<std::unique_ptr<WholeGraph>> WholeGraph::Create(const Fusion& fus
   whole->singletons_ = std::make_unique<SegmentedFusion>(std::move(s));
   std::vector<GroupId> groups;
   for (uint32_t g = 0; g < whole->singletons_->num_groups(); ++g) groups.emplace_back(g);
-  whole->model_ = std::make_unique<CutModel>(*whole->singletons_, whole->units_, whole->sizes_,
-                                             guard, groups, absl::Span<const GroupId>());
+  whole->model_ =
+      std::make_unique<CutModel>(*whole->singletons_, whole->units_, whole->sizes_, guard,
+                                 whole->judgements_, groups, absl::Span<const GroupId>());
   return whole;
 }
 

@@ -39,6 +39,7 @@ class WholeGraph {
   SizeHints sizes_;
   Units units_;
   std::unique_ptr<SegmentedFusion> singletons_;
+  Judgements judgements_;
   std::unique_ptr<CutModel> model_;
 };
 
