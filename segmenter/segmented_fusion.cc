@@ -212,13 +212,35 @@ void SegmentedFusion::AddBuffersOfArguments() {
 std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
     absl::Span<const uint32_t> instances) {
   std::vector<Source> sources;
+  uint32_t num_reads = 0;  // Of values that other groups compute, or none.
   for (uint32_t i : instances) {
+    for (ValId v : fusion_->operands(instances_[i].expr)) {
+      sources.push_back({SlotOf(instances_[i].group, v), kNone});
+      num_reads += sources.back().slot == kNone;
+    }
+  }
+  if (uses_.empty()) {  // Of the whole Fusion. Parts of it that are made anew take some room, too.
+    uses_.reserve(sources.size() + sources.size() / 8);
+    data_edges_.reserve(num_reads);
+  }
+  // The table's places for reads are far apart.
+  size_t next = 0, next_hint = 0, hinted = 0;
+  const auto hint_at_reads = [&](uint32_t i) {
+    for (ValId v : fusion_->operands(instances_[i].expr)) {
+      if (sources[next_hint++].slot == kNone)
+        data_edges_.prefetch(Key(instances_[i].group, v.index()));
+    }
+  };
+  constexpr size_t kAhead = 8;
+  for (size_t k = 0; k < instances.size(); ++k) {
+    while (hinted < instances.size() && hinted < k + kAhead) hint_at_reads(instances[hinted++]);
+    const uint32_t i = instances[k];
     const GroupId g = instances_[i].group;
     const ExprId e = instances_[i].expr;
     instances_[i].first_use = static_cast<uint32_t>(uses_.size());
     for (int n = 0; n < static_cast<int>(fusion_->operands(e).size()); ++n) {
       const ValId v = fusion_->operands(e)[n];
-      Source source{SlotOf(g, v), kNone};
+      Source& source = sources[next++];
       if (source.slot == kNone) {
         const auto [known, is_new] = data_edges_.try_emplace(
             Key(g, v.index()), EdgeId(static_cast<uint32_t>(edges_.size())));
@@ -236,7 +258,6 @@ std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
       const uint32_t use = static_cast<uint32_t>(uses_.size());
       uses_.push_back(Use{i, left, kNone});
       Append(UsesOf(source), UseList{use, use, left == kNone, left != kNone});
-      sources.push_back(source);
     }
   }
   return sources;
