@@ -59,6 +59,7 @@ enum class OpClass : uint8_t {
   Barrier,
 };
 absl::string_view OpClassName(OpClass op_class);
+inline bool IsReduction(OpClass c) { return c == OpClass::Reduction || c == OpClass::Welford; }
 
 // Which operand dtypes an operation takes and what it returns. No operation promotes: operands that
 // must agree and do not are an error.

@@ -36,10 +36,7 @@ std::vector<AxisId> MemoryOrder(const SymVector& strides, AtomsOf atoms_of) {
   return order;
 }
 
-bool Reduces(const Fusion& group, ExprId e) {
-  const OpClass c = group.info(e).op_class;
-  return c == OpClass::Reduction || c == OpClass::Welford;
-}
+bool Reduces(const Fusion& group, ExprId e) { return IsReduction(group.info(e).op_class); }
 
 // Marks reductions with nothing but pointwise results of theirs after them, within the axes that
 // they keep.

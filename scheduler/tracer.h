@@ -19,8 +19,6 @@
 
 namespace seam {
 
-inline bool IsReduction(OpClass c) { return c == OpClass::Reduction || c == OpClass::Welford; }
-
 class Tracer {
  public:
   Tracer(const Fusion& group, const GroupShape& shape, const TraceOptions& options)

@@ -41,8 +41,6 @@ bool IsOpaque(OpClass c) {
          c == OpClass::Barrier;
 }
 
-bool IsReduction(OpClass c) { return c == OpClass::Reduction || c == OpClass::Welford; }
-
 bool Contains(const AxisVector& axes, int axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }

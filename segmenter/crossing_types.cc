@@ -270,8 +270,7 @@ void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<boo
       some = true;
     }
     for (int r = 0; r < f.num_results(e); ++r) {
-      statistic[f.result(e, r).index()] =
-          c == OpClass::Reduction || c == OpClass::Welford || (all && some);
+      statistic[f.result(e, r).index()] = IsReduction(c) || (all && some);
       above[f.result(e, r).index()] = mixed;
     }
   }

@@ -342,10 +342,7 @@ class SegmentedFusion {
   // Numbers of the AxisMap are those of sets_.
   SetId space(ExprId e) const { return axes_->space_number(e); }
   SetId kept(ExprId e) const { return axes_->axes_number(fusion_->result(e)); }
-  bool reduces(ExprId e) const {
-    const OpClass c = fusion_->info(e).op_class;
-    return c == OpClass::Reduction || c == OpClass::Welford;
-  }
+  bool reduces(ExprId e) const { return IsReduction(fusion_->info(e).op_class); }
   uint64_t label(GroupId g) const { return places_[g.index()].label; }
   static uint64_t Key(GroupId g, uint32_t i) { return uint64_t{g.index()} << 32 | i; }
   uint32_t FindCopy(GroupId g, ValId v) const;  // The instance of its definition, or kNone.

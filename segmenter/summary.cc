@@ -26,8 +26,6 @@ void AddToAntichain(Family& family, const Set& set, Covers covers) {
   family.push_back(set);
 }
 
-bool IsReduction(OpClass c) { return c == OpClass::Reduction || c == OpClass::Welford; }
-
 }  // namespace
 
 AxisSet GroupSummary::GridAxes() const {

@@ -9,13 +9,6 @@
 #include "ir/text/parser_impl.h"
 
 namespace seam::text {
-namespace {
-
-bool IsReduction(OpKind op) {
-  return ClassOf(op) == OpClass::Reduction || ClassOf(op) == OpClass::Welford;
-}
-
-}  // namespace
 
 std::vector<AttributeName> AttributeNames(OpKind op) {
   const bool is_pad = op == OpKind::Pad;
@@ -253,7 +246,7 @@ Operand Parser::CallOp(OpKind op, const Call& call) {
   for (const AttributeName& name : names) known.push_back(name.name);
   const bool has_axes = (AttributesOf(op) & kAttrAxes) != 0;
   if (has_axes) known.push_back("axis");
-  if (IsReduction(op)) known.push_back("keepdims");
+  if (IsReduction(ClassOf(op))) known.push_back("keepdims");
   CheckKeywords(call, known);
   if (!ok()) return Operand();
 
@@ -284,7 +277,7 @@ Operand Parser::CallOp(OpKind op, const Call& call) {
     if (keyword == nullptr) {
       // No axes of a reduction means all of them, no step 1, no fill value 0.
       const bool is_optional = name.field == kAttrStep || name.field == kAttrValue ||
-                               (name.field == kAttrAxes && IsReduction(op));
+                               (name.field == kAttrAxes && IsReduction(ClassOf(op)));
       if (!is_optional) {
         Fail(call.name, absl::StrCat("found no ", name.name, " for ", call.name.text, ", expected ",
                                      name.name, "=..."));

@@ -15,6 +15,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/executable.h"
+#include "runtime/random_inputs.h"
 
 namespace seam {
 namespace {
@@ -76,23 +77,9 @@ class ExecutableOnGpu : public ::testing::Test {
 
 absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Fusion& fusion, const Symbols& symbols,
                                                      uint64_t seed = 1) {
-  std::vector<HostTensor> inputs;
   const absl::StatusOr<SizeBinding> binding = BindGiven(fusion, symbols);
   if (!binding.ok()) return binding.status();
-  for (ValId v : fusion.inputs()) {
-    const absl::StatusOr<Tensor> type = TensorFor(fusion, v, *binding);
-    if (!type.ok()) return type.status();
-    absl::StatusOr<HostTensor> input =
-        HostTensor::MakeStrided(type->dtype, type->sizes, type->strides);
-    if (!input.ok()) return input.status();
-    if (type->dtype == DType::I64 || type->dtype == DType::I32) {
-      FillRandomIntegers(*input, inputs.size() + seed, 0, 4);
-    } else {
-      FillRandom(*input, inputs.size() + seed);
-    }
-    inputs.push_back(*std::move(input));
-  }
-  return inputs;
+  return RandomInputs(fusion, *binding, seed);
 }
 
 absl::Status Check(const Fusion& fusion, const Symbols& symbols,

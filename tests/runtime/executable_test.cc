@@ -16,6 +16,7 @@
 #include "ir/reference/envelope.h"
 #include "ir/reference/interpreter.h"
 #include "ir/text/parser.h"
+#include "runtime/random_inputs.h"
 
 namespace seam {
 namespace {
@@ -39,26 +40,11 @@ absl::StatusOr<Executable> CompileText(const std::string& body,
   ASSERT_TRUE(lhs##_or.ok()) << lhs##_or.status(); \
   auto& lhs = *lhs##_or
 
-// Random inputs of an executable's graph at these sizes; i64 and i32 small and not negative.
 absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Executable& executable,
                                                      const Symbols& symbols) {
-  std::vector<HostTensor> inputs;
   const absl::StatusOr<SizeBinding> binding = BindGiven(executable.fusion(), symbols);
   if (!binding.ok()) return binding.status();
-  for (ValId v : executable.fusion().inputs()) {
-    const absl::StatusOr<Tensor> type = TensorFor(executable.fusion(), v, *binding);
-    if (!type.ok()) return type.status();
-    absl::StatusOr<HostTensor> input =
-        HostTensor::MakeStrided(type->dtype, type->sizes, type->strides);
-    if (!input.ok()) return input.status();
-    if (type->dtype == DType::I64 || type->dtype == DType::I32) {
-      FillRandomIntegers(*input, inputs.size() + 1, 0, 4);
-    } else {
-      FillRandom(*input, inputs.size() + 1);
-    }
-    inputs.push_back(*std::move(input));
-  }
-  return inputs;
+  return RandomInputs(executable.fusion(), *binding, /*seed=*/1);
 }
 
 // Runs on random inputs; the first output outside its envelope is the error.

@@ -1,43 +1,42 @@
 #include "tests/support/group_runner.h"
 
-#include <optional>
-
 #include "absl/strings/str_cat.h"
 #include "ir/reference/envelope.h"
 #include "ir/reference/interpreter.h"
 #include "ir/status.h"
 #include "ir/text/parser.h"
+#include "runtime/random_inputs.h"
 #include "runtime/simulator/simulator.h"
 #include "segmenter/summary.h"
 
 namespace seam::testing {
 namespace {
 
-using Sizes = std::map<std::string, int64_t>;
-
-absl::StatusOr<int64_t> Value(SymInt e, const Sizes& sizes) {
-  return Evaluate(e, [&](const SymNode* s) -> std::optional<int64_t> {
-    const auto it = sizes.find(std::string(s->name));
-    if (it == sizes.end()) return std::nullopt;
-    return it->second;
-  });
+absl::StatusOr<HostTensor> OutputFor(const Fusion& fusion, ValId v, const SizeBinding& sizes) {
+  SEAM_ASSIGN_OR_RETURN(const Tensor type, TensorFor(fusion, v, sizes));
+  return HostTensor::MakeStrided(type.dtype, type.sizes, type.strides);
 }
 
-absl::StatusOr<HostTensor> TensorFor(const Fusion& fusion, ValId v, const Sizes& sizes) {
-  std::vector<int64_t> shape, strides;
-  for (int d = 0; d < fusion.rank(v); ++d) {
-    SEAM_ASSIGN_OR_RETURN(int64_t n, Value(fusion.domain(v)[d].extent, sizes));
-    SEAM_ASSIGN_OR_RETURN(int64_t s, Value(fusion.strides(v)[d], sizes));
-    shape.push_back(n);
-    strides.push_back(s);
+// Integers of both signs; indices from before the start of what they index to beyond its end.
+absl::StatusOr<std::vector<HostTensor>> InputsFor(const Fusion& fusion, const SizeBinding& sizes,
+                                                  uint64_t seed) {
+  SEAM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, RandomInputs(fusion, sizes, seed));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValId v = fusion.inputs()[i];
+    if (IsFloat(fusion.dtype(v))) continue;
+    FillRandom(inputs[i], seed + i);
+    for (ExprId e : fusion.uses(v)) {
+      if (fusion.info(e).op_class == OpClass::Indexing && fusion.operands(e)[1] == v)
+        FillRandomIntegers(inputs[i], seed + i, -3, 12);
+    }
   }
-  return HostTensor::MakeStrided(fusion.dtype(v), shape, strides);
+  return inputs;
 }
 
-absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const Sizes& sizes,
+absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const SizeBinding& sizes,
                      std::vector<HostTensor>& inputs, std::vector<HostTensor>& outputs) {
   for (const Guard& guard : plan.guards) {
-    SEAM_ASSIGN_OR_RETURN(int64_t holds, Value(guard.condition, sizes));
+    SEAM_ASSIGN_OR_RETURN(int64_t holds, sizes.Value(guard.condition));
     if (holds == 0)
       return absl::InternalError(
           absl::StrCat("the plan's own sizes fail its guard: ", guard.reason));
@@ -46,7 +45,7 @@ absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const Sizes& s
   std::vector<HostTensor> workspaces;
   for (HostTensor& t : outputs) output_flags.emplace_back(t.span_elements());
   for (const Workspace& w : plan.workspaces) {
-    SEAM_ASSIGN_OR_RETURN(int64_t n, Value(w.num_elements, sizes));
+    SEAM_ASSIGN_OR_RETURN(int64_t n, sizes.Value(w.num_elements));
     SEAM_ASSIGN_OR_RETURN(HostTensor t, HostTensor::Make(w.dtype, {n}));
     workspaces.push_back(std::move(t));
     workspace_flags.emplace_back(n);
@@ -66,7 +65,7 @@ absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const Sizes& s
     }
     std::vector<int64_t> parameters;
     for (SymInt argument : launch.arguments) {
-      SEAM_ASSIGN_OR_RETURN(int64_t value, Value(argument, sizes));
+      SEAM_ASSIGN_OR_RETURN(int64_t value, sizes.Value(argument));
       parameters.push_back(value);
     }
     simulator::SimOptions options;
@@ -91,18 +90,20 @@ absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const Sizes& s
 
 absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& result) {
   ScheduleContext context;
+  SizeBinding sizes;
   for (const SymNode* s : group.env().symbols()) {
     const auto it = run.sizes.find(std::string(s->name));
     if (it == run.sizes.end())
       return absl::InvalidArgumentError(absl::StrCat("no size for ", std::string(s->name)));
     context.sizes.push_back(it->second);
+    sizes.symbols.push_back(s);
+    sizes.values.push_back(it->second);
   }
   context.alignment_bytes = run.alignment_bytes;
   context.device = Devices()[0];
   bool reduces = false;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-    const OpClass c = group.info(ExprId(i)).op_class;
-    reduces |= c == OpClass::Reduction || c == OpClass::Welford;
+    reduces |= IsReduction(group.info(ExprId(i)).op_class);
   }
   std::vector<ExprId> exprs;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) exprs.push_back(ExprId(i));
@@ -118,14 +119,14 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
   for (const KernelLaunch& launch : plan.launches)
     absl::StrAppend(&result.kernel_text, kernel::PrintKernel(launch.kernel), "\n");
 
-  SEAM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, RandomInputs(group, run.sizes, run.seed));
+  SEAM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, InputsFor(group, sizes, run.seed));
   if (run.inputs) run.inputs(inputs);
   std::vector<HostTensor> outputs;
   for (ValId v : group.outputs()) {
-    SEAM_ASSIGN_OR_RETURN(HostTensor t, TensorFor(group, v, run.sizes));
+    SEAM_ASSIGN_OR_RETURN(HostTensor t, OutputFor(group, v, sizes));
     outputs.push_back(std::move(t));
   }
-  SEAM_RETURN_IF_ERROR(Execute(group, plan, run.sizes, inputs, outputs));
+  SEAM_RETURN_IF_ERROR(Execute(group, plan, sizes, inputs, outputs));
   SymbolBindings bindings(run.sizes.begin(), run.sizes.end());
   SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> envelopes,
                         MakeEnvelopes(group, bindings, inputs));
@@ -140,25 +141,6 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Fusion& fusion, const Sizes& sizes,
-                                                     uint64_t seed) {
-  std::vector<HostTensor> inputs;
-  for (ValId v : fusion.inputs()) {
-    SEAM_ASSIGN_OR_RETURN(HostTensor t, TensorFor(fusion, v, sizes));
-    bool indexes = false;
-    for (ExprId e : fusion.uses(v)) {
-      indexes |= fusion.info(e).op_class == OpClass::Indexing && fusion.operands(e)[1] == v;
-    }
-    if (indexes) {
-      FillRandomIntegers(t, seed + v.index(), -3, 12);
-    } else {
-      FillRandom(t, seed + v.index());
-    }
-    inputs.push_back(std::move(t));
-  }
-  return inputs;
-}
 
 GroupResult RunGroup(const Fusion& group, const GroupRun& run) {
   GroupResult result;

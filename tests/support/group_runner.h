@@ -31,9 +31,4 @@ struct GroupResult {
 GroupResult RunGroup(const Fusion& group, const GroupRun& run);
 GroupResult RunGroupText(const std::string& text, const GroupRun& run);
 
-// Random inputs for `fusion` at these sizes; integers that index something stay small.
-absl::StatusOr<std::vector<HostTensor>> RandomInputs(const Fusion& fusion,
-                                                     const std::map<std::string, int64_t>& sizes,
-                                                     uint64_t seed);
-
 }  // namespace seam::testing
