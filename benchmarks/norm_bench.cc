@@ -17,13 +17,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -32,14 +31,11 @@
 #include "ir/composites.h"
 #include "ir/fusion_builder.h"
 #include "ir/reference/envelope.h"
-#include "ir/reference/interpreter.h"
 #include "ir/status.h"
-#include "runtime/codegen/emitter.h"
-#include "runtime/cuda/compiler.h"
-#include "runtime/cuda/cubin_cache.h"
 #include "runtime/cuda/driver.h"
-#include "scheduler/alternatives.h"
-#include "scheduler/scheduler.h"
+#include "runtime/executable.h"
+#include "runtime/random_inputs.h"
+#include "runtime/tune.h"
 
 namespace seam {
 namespace {
@@ -53,7 +49,7 @@ struct Options {
   std::vector<std::pair<int64_t, int64_t>> shapes;  // Rows and columns of small problems.
   bool tune = false;
   bool any_order = false;  // Of sums over rows.
-  bool apart = false;  // What finishes partial states in launches of its own.
+  bool apart = false;      // What finishes partial states in launches of its own.
   std::string json;
 };
 
@@ -89,14 +85,7 @@ absl::StatusOr<Fusion> Graph(const std::string& op, DType dtype) {
   return b.Finish();
 }
 
-// A group compiled for the GPU.
-struct Prepared {
-  LaunchPlan plan;
-  std::vector<cuda::Module> modules;
-  std::vector<cuda::Kernel> kernels;
-  std::vector<int64_t> resident_ctas;  // By kernel: those that can meet at a barrier of the grid.
-  int registers = 0, spills = 0;
-};
+using Symbols = std::vector<SymbolValue>;
 
 class Bench {
  public:
@@ -107,126 +96,11 @@ class Bench {
     SEAM_ASSIGN_OR_RETURN(cuda::Stream stream, cuda::Stream::Create(bench.device_));
     bench.stream_ = std::make_unique<cuda::Stream>(std::move(stream));
     SEAM_ASSIGN_OR_RETURN(bench.pool_, cuda::PoolAllocator::Create(bench.device_));
-    SEAM_ASSIGN_OR_RETURN(bench.arrivals_,
-                          bench.pool_->Allocate(kCounterBytes, bench.stream_->handle()));
-    SEAM_RETURN_IF_ERROR(
-        bench.device_->Fill(bench.arrivals_, 0, kCounterBytes, bench.stream_->handle()));
-    const absl::StatusOr<DeviceInfo> info = FindDevice(bench.device_->properties().arch);
-    bench.info_ = info.ok() ? *info : Devices()[0];
-    bench.info_.sms = bench.device_->properties().multiprocessors;
     return bench;
   }
 
   const std::string& name() const { return device_->properties().name; }
-  const DeviceInfo& info() const { return info_; }
-
-  // One a schedule; all are compiled side by side.
-  std::vector<absl::StatusOr<Prepared>> Prepare(const Fusion& group,
-                                                const std::vector<Schedule>& schedules) {
-    std::vector<absl::StatusOr<Prepared>> prepared;
-    std::vector<cuda::CompileRequest> requests;
-    std::vector<size_t> ends;
-    for (const Schedule& schedule : schedules) {
-      prepared.push_back(Lower(group, schedule, requests));
-      ends.push_back(requests.size());
-    }
-    std::vector<absl::StatusOr<cuda::CompiledKernel>> compiled =
-        cuda::CompileAll(requests, nullptr, static_cast<int>(std::thread::hardware_concurrency()));
-    size_t begin = 0;
-    for (size_t i = 0; i < prepared.size(); begin = ends[i++]) {
-      if (!prepared[i].ok()) continue;
-      const absl::Status loaded =
-          Load(absl::MakeSpan(compiled).subspan(begin, ends[i] - begin), *prepared[i]);
-      if (!loaded.ok()) prepared[i] = loaded;
-    }
-    return prepared;
-  }
-
-  absl::StatusOr<Prepared> Lower(const Fusion& group, const Schedule& schedule,
-                                 std::vector<cuda::CompileRequest>& requests) {
-    Prepared p;
-    SEAM_ASSIGN_OR_RETURN(p.plan, FindScheduler(schedule.kind)->lower(group, schedule));
-    for (const KernelLaunch& launch : p.plan.launches) {
-      SEAM_ASSIGN_OR_RETURN(std::string source, EmitCuda(launch.kernel));
-      requests.push_back({launch.kernel.name,
-                          std::move(source),
-                          device_->properties().arch,
-                          {},
-                          launch.kernel.name});
-    }
-    return p;
-  }
-
-  absl::Status Load(absl::Span<absl::StatusOr<cuda::CompiledKernel>> kernels, Prepared& p) {
-    for (absl::StatusOr<cuda::CompiledKernel>& compiled : kernels) {
-      SEAM_RETURN_IF_ERROR(compiled.status());
-      SEAM_ASSIGN_OR_RETURN(cuda::Module module,
-                            cuda::Module::Load(device_, compiled->cubin, compiled->arch));
-      SEAM_ASSIGN_OR_RETURN(cuda::Kernel kernel, module.GetKernel(compiled->entry));
-      const kernel::Kernel& planned = p.plan.launches[p.kernels.size()].kernel;
-      SEAM_RETURN_IF_ERROR(kernel.SetMaxDynamicSmemBytes(planned.SharedBytes()));
-      if (planned.cluster > 8) SEAM_RETURN_IF_ERROR(kernel.AllowLargeClusters());
-      SEAM_ASSIGN_OR_RETURN(const int ctas, kernel.MaxBlocksPerMultiprocessor(
-                                                planned.threads, planned.SharedBytes()));
-      p.resident_ctas.push_back(int64_t{ctas} * device_->properties().multiprocessors);
-      p.modules.push_back(std::move(module));
-      p.kernels.push_back(std::move(kernel));
-      p.registers = std::max(p.registers, compiled->registers);
-      p.spills += compiled->spill_store_bytes;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Launch(const Fusion& group, const Prepared& p,
-                      const std::map<std::string, int64_t>& sizes, const std::vector<void*>& inputs,
-                      const std::vector<void*>& outputs, const std::vector<void*>& workspaces) {
-    for (size_t i = 0; i < p.kernels.size(); ++i) {
-      const KernelLaunch& launch = p.plan.launches[i];
-      std::vector<void*> pointers;
-      std::vector<int64_t> scalars;
-      for (const BufferSource& s : launch.buffers) {
-        pointers.push_back(s.kind == BufferSource::kInput    ? inputs[s.index]
-                           : s.kind == BufferSource::kOutput ? outputs[s.index]
-                                                             : workspaces[s.index]);
-      }
-      for (SymInt a : launch.arguments) {
-        SEAM_ASSIGN_OR_RETURN(int64_t value, Value(a, sizes));
-        scalars.push_back(value);
-      }
-      std::vector<void*> params;
-      for (void*& pointer : pointers) params.push_back(&pointer);
-      for (int64_t& s : scalars) params.push_back(&s);
-      SEAM_ASSIGN_OR_RETURN(
-          const int64_t grid,
-          Evaluate(launch.kernel.grid_x, [&](const SymNode* s) -> std::optional<int64_t> {
-            for (size_t k = 0; k < scalars.size(); ++k) {
-              if (launch.kernel.parameters[k].node() == s) return scalars[k];
-            }
-            return std::nullopt;
-          }));
-      if (grid == 0) continue;
-      cuda::LaunchConfig config;
-      config.grid[0] = static_cast<uint32_t>(grid);
-      config.block[0] = static_cast<uint32_t>(launch.kernel.threads);
-      if (launch.kernel.cluster > 1)
-        config.cluster = {static_cast<uint32_t>(launch.kernel.cluster), 1, 1};
-      config.dynamic_smem_bytes = launch.kernel.SharedBytes();
-      const int phases = launch.kernel.NumPhases();
-      config.cooperative = phases > 1 && grid <= p.resident_ctas[i];
-      int phase = phases == 1 || config.cooperative ? -1 : 0;
-      void* tickets = static_cast<char*>(arrivals_) + kCounterBytes / 2;
-      if (launch.kernel.TakesTickets()) params.push_back(&tickets);
-      if (phases > 1) {
-        params.push_back(&arrivals_);
-        params.push_back(&phase);
-      }
-      do {
-        SEAM_RETURN_IF_ERROR(p.kernels[i].Launch(config, stream_->handle(), params));
-      } while (phase >= 0 && ++phase < phases);
-    }
-    (void)group;
-    return absl::OkStatus();
-  }
+  DeviceAllocator* allocator() const { return pool_.get(); }
 
   // The same of one of 400 calls in a CUDA graph: what the launch of a small problem costs.
   absl::StatusOr<double> TimeInGraph(const std::function<absl::Status(int)>& call) {
@@ -282,123 +156,71 @@ class Bench {
   }
 
   // Against the reference.
-  absl::Status Check(const Fusion& group, const Prepared& p, int64_t columns, int64_t rows) {
-    const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
-    std::vector<HostTensor> inputs, outputs;
-    std::vector<void*> in, out;
-    for (ValId v : group.inputs()) {
-      SEAM_ASSIGN_OR_RETURN(HostTensor t, Tensor(group, v, sizes));
-      FillRandom(t, v.index() + 1);
-      SEAM_ASSIGN_OR_RETURN(void* pointer, pool_->Allocate(t.data.size() + 16, stream_->handle()));
-      SEAM_RETURN_IF_ERROR(
-          device_->CopyToDevice(pointer, t.data.data(), t.data.size(), stream_->handle()));
-      inputs.push_back(std::move(t));
-      in.push_back(pointer);
-    }
-    for (ValId v : group.outputs()) {
-      SEAM_ASSIGN_OR_RETURN(HostTensor t, Tensor(group, v, sizes));
-      SEAM_ASSIGN_OR_RETURN(void* pointer, pool_->Allocate(t.data.size() + 16, stream_->handle()));
-      SEAM_RETURN_IF_ERROR(device_->Fill(pointer, 0xff, t.data.size(), stream_->handle()));
-      outputs.push_back(std::move(t));
-      out.push_back(pointer);
-    }
-    SEAM_ASSIGN_OR_RETURN(std::vector<void*> workspaces, Workspaces(p, sizes));
-    SEAM_RETURN_IF_ERROR(Launch(group, p, sizes, in, out, workspaces));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      SEAM_RETURN_IF_ERROR(device_->CopyToHost(outputs[i].data.data(), out[i],
-                                               outputs[i].data.size(), stream_->handle()));
-    }
-    SEAM_RETURN_IF_ERROR(stream_->Synchronize());
-    SymbolBindings bindings(sizes.begin(), sizes.end());
-    SEAM_ASSIGN_OR_RETURN(std::vector<Envelope> envelopes,
-                          MakeEnvelopes(group, bindings, inputs, 4));
+  absl::Status Check(const Executable& executable, const Symbols& symbols) {
+    SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindGiven(executable.fusion(), symbols));
+    SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> inputs,
+                          RandomInputs(executable.fusion(), binding, 1));
+    SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs,
+                          executable.RunOnHost(inputs, symbols, {.fill = 0xff}));
+    SymbolBindings bindings;
+    for (const SymbolValue& s : symbols) bindings.emplace(s.name, s.value);
+    SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> envelopes,
+                          MakeEnvelopes(executable.fusion(), bindings, inputs, 4));
     for (size_t i = 0; i < outputs.size(); ++i)
       SEAM_RETURN_IF_ERROR(CheckWithin(envelopes[i], outputs[i]));
-    for (std::vector<void*>* list : {&in, &out, &workspaces}) {
-      for (void* pointer : *list) pool_->Free(pointer, stream_->handle());
-    }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<double> TimeGroup(const Fusion& group, const Prepared& p,
-                                   const std::map<std::string, int64_t>& sizes, bool in_graph,
-                                   double* bytes) {
-    std::vector<void*> in, out;
-    *bytes = 0;
-    auto allocate = [&](ValId v, std::vector<void*>& list) -> absl::Status {
-      SEAM_ASSIGN_OR_RETURN(const int64_t n, Value(group.type(v).numel(), sizes));
-      const size_t size = static_cast<size_t>(n) * DTypeBytes(group.dtype(v));
-      SEAM_ASSIGN_OR_RETURN(void* pointer, pool_->Allocate(size + 16, stream_->handle()));
-      // Pseudo-random bits that are ordinary numbers in every float type.
-      SEAM_RETURN_IF_ERROR(device_->Fill(pointer, 0x3e, size, stream_->handle()));
-      *bytes += static_cast<double>(size);
-      list.push_back(pointer);
-      return absl::OkStatus();
+  // Median milliseconds of a call, and the bytes of its tensors.
+  absl::StatusOr<double> TimeGroup(const Executable& executable, const Symbols& symbols,
+                                   bool in_graph, double* bytes) {
+    const Fusion& fusion = executable.fusion();
+    SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindGiven(fusion, symbols));
+    std::vector<Tensor> in, out;
+    const absl::Cleanup free = [&] {
+      for (const std::vector<Tensor>* list : {&in, &out}) {
+        for (const Tensor& tensor : *list) pool_->Free(tensor.data, stream_->handle());
+      }
     };
-    for (ValId v : group.inputs()) SEAM_RETURN_IF_ERROR(allocate(v, in));
-    for (ValId v : group.outputs()) SEAM_RETURN_IF_ERROR(allocate(v, out));
+    *bytes = 0;
+    auto allocate = [&](ValId v, std::vector<Tensor>& list) -> absl::Status {
+      SEAM_ASSIGN_OR_RETURN(Tensor tensor, TensorFor(fusion, v, binding));
+      const size_t size = static_cast<size_t>(tensor.numel()) * DTypeBytes(tensor.dtype);
+      SEAM_ASSIGN_OR_RETURN(tensor.data, pool_->Allocate(size + 16, stream_->handle()));
+      list.push_back(tensor);
+      *bytes += static_cast<double>(size);
+      // Pseudo-random bits that are ordinary numbers in every float type.
+      return device_->Fill(tensor.data, 0x3e, size, stream_->handle());
+    };
+    for (ValId v : fusion.inputs()) SEAM_RETURN_IF_ERROR(allocate(v, in));
+    for (ValId v : fusion.outputs()) SEAM_RETURN_IF_ERROR(allocate(v, out));
     // Random data in the first input: a few MB repeated.
-    SEAM_RETURN_IF_ERROR(Randomise(group, in[0], sizes));
-    SEAM_ASSIGN_OR_RETURN(std::vector<void*> workspaces, Workspaces(p, sizes));
-    const auto call = [&](int) { return Launch(group, p, sizes, in, out, workspaces); };
-    absl::StatusOr<double> ms = in_graph ? TimeInGraph(call) : Time(8, call);
-    for (std::vector<void*>* list : {&in, &out, &workspaces}) {
-      for (void* pointer : *list) pool_->Free(pointer, stream_->handle());
-    }
-    return ms;
+    SEAM_RETURN_IF_ERROR(Randomise(in[0]));
+    RunOptions run;
+    run.stream = stream_->handle();
+    run.symbols = symbols;
+    const auto call = [&](int) { return executable.Run(in, absl::MakeSpan(out), run); };
+    return in_graph ? TimeInGraph(call) : Time(8, call);
   }
 
  private:
-  static absl::StatusOr<int64_t> Value(SymInt e, const std::map<std::string, int64_t>& sizes) {
-    return Evaluate(e, [&](const SymNode* s) -> std::optional<int64_t> {
-      const auto it = sizes.find(std::string(s->name));
-      return it == sizes.end() ? std::nullopt : std::optional<int64_t>(it->second);
-    });
-  }
-  static absl::StatusOr<HostTensor> Tensor(const Fusion& group, ValId v,
-                                           const std::map<std::string, int64_t>& sizes) {
-    std::vector<int64_t> shape;
-    for (const IterDomain& d : group.domain(v)) {
-      SEAM_ASSIGN_OR_RETURN(int64_t n, Value(d.extent, sizes));
-      shape.push_back(n);
-    }
-    return HostTensor::Make(group.dtype(v), shape);
-  }
-  absl::Status Randomise(const Fusion& group, void* pointer,
-                         const std::map<std::string, int64_t>& sizes) {
-    const ValId v = group.inputs()[0];
-    SEAM_ASSIGN_OR_RETURN(const int64_t n, Value(group.type(v).numel(), sizes));
-    SEAM_ASSIGN_OR_RETURN(HostTensor t,
-                          HostTensor::Make(group.dtype(v), {std::min<int64_t>(n, 1 << 20)}));
+  absl::Status Randomise(const Tensor& tensor) {
+    SEAM_ASSIGN_OR_RETURN(
+        HostTensor t, HostTensor::Make(tensor.dtype, {std::min<int64_t>(tensor.numel(), 1 << 20)}));
     FillRandom(t, 1);
-    const int64_t total = n * DTypeBytes(group.dtype(v));
+    const int64_t total = tensor.numel() * DTypeBytes(tensor.dtype);
     for (int64_t at = 0; at < total; at += static_cast<int64_t>(t.data.size())) {
       const size_t size =
           static_cast<size_t>(std::min<int64_t>(total - at, static_cast<int64_t>(t.data.size())));
-      SEAM_RETURN_IF_ERROR(device_->CopyToDevice(static_cast<char*>(pointer) + at, t.data.data(),
-                                                 size, stream_->handle()));
+      SEAM_RETURN_IF_ERROR(device_->CopyToDevice(static_cast<char*>(tensor.data) + at,
+                                                 t.data.data(), size, stream_->handle()));
     }
     return stream_->Synchronize();
-  }
-  absl::StatusOr<std::vector<void*>> Workspaces(const Prepared& p,
-                                                const std::map<std::string, int64_t>& sizes) {
-    std::vector<void*> list;
-    for (const Workspace& w : p.plan.workspaces) {
-      SEAM_ASSIGN_OR_RETURN(const int64_t n, Value(w.num_elements, sizes));
-      SEAM_ASSIGN_OR_RETURN(
-          void* pointer,
-          pool_->Allocate(static_cast<size_t>(n) * DTypeBytes(w.dtype) + 16, stream_->handle()));
-      list.push_back(pointer);
-    }
-    return list;
   }
 
   const cuda::Device* device_ = nullptr;
   std::unique_ptr<cuda::Stream> stream_;
   std::unique_ptr<cuda::PoolAllocator> pool_;
-  static constexpr size_t kCounterBytes = 256;
-  void* arrivals_ = nullptr;  // For barriers of the grid, and for tickets behind it.
-  DeviceInfo info_;
 };
 
 absl::Status Run(const Options& options) {
@@ -417,22 +239,19 @@ absl::Status Run(const Options& options) {
     for (const std::string& dtype_name : options.dtypes) {
       const std::optional<DType> dtype = ParseDType(dtype_name);
       if (!dtype) return absl::InvalidArgumentError(absl::StrCat("no dtype ", dtype_name));
-      SEAM_ASSIGN_OR_RETURN(const Fusion group, Graph(op, *dtype));
       for (const auto& [m, n] : shapes) {
-        const std::map<std::string, int64_t> sizes = {{"M", m}, {"N", n}};
-        ScheduleContext context;
-        for (const SymNode* s : group.env().symbols())
-          context.sizes.push_back(sizes.at(std::string(s->name)));
-        context.device = bench.info();
-        context.any_order = options.any_order;
-        SEAM_ASSIGN_OR_RETURN(const Schedule chosen,
-                              FindScheduler(SchedulerKind::kReduction)->choose(group, context));
-        std::vector<Schedule> candidates = {chosen};
-        if (options.tune) {
-          SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> others,
-                                Alternatives(group, chosen, context));
-          candidates.insert(candidates.end(), others.begin(), others.end());
-        }
+        const Symbols symbols = {{"M", m}, {"N", n}};
+        // One a size: it keeps the kernels that are tried.
+        SEAM_ASSIGN_OR_RETURN(Fusion graph, Graph(op, *dtype));
+        CompileOptions compile;
+        compile.backend = BackendKind::kCuda;
+        compile.use_cache = compile.use_tuned = false;
+        compile.any_order = options.any_order;
+        compile.size_hints = symbols;
+        compile.allocator = bench.allocator();
+        SEAM_ASSIGN_OR_RETURN(const Executable group, Compile(std::move(graph), compile));
+        SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> candidates, CandidateSchedules(group, symbols));
+        if (!options.tune) candidates.resize(1);
         if (options.apart) {
           for (Schedule& s : candidates) s.one_launch = false;
         }
@@ -441,12 +260,21 @@ absl::Status Run(const Options& options) {
           std::string line, json;
         };
         std::vector<Timed> timed;
-        std::vector<absl::StatusOr<Prepared>> prepared = bench.Prepare(group, candidates);
+        SEAM_ASSIGN_OR_RETURN(const std::vector<absl::StatusOr<Executable>> compiled,
+                              CompileSchedules(group, symbols, candidates));
         for (size_t c = 0; c < candidates.size(); ++c) {
           const Schedule& schedule = candidates[c];
-          absl::StatusOr<Prepared> p = std::move(prepared[c]);
-          if (c > 0 && (!p.ok() || p->spills > 0)) continue;  // Too much memory, or slow.
-          if (!p.ok()) return p.status();
+          if (c > 0 && !compiled[c].ok()) continue;  // Too much memory.
+          SEAM_RETURN_IF_ERROR(compiled[c].status());
+          const Executable& executable = *compiled[c];
+          SEAM_ASSIGN_OR_RETURN(const std::vector<GroupReport> reports,
+                                executable.CompileFor(symbols));
+          int registers = 0, spills = 0;
+          for (const KernelReport& kernel : reports[0].kernels) {
+            registers = std::max(registers, kernel.registers);
+            spills += kernel.spill_store_bytes;
+          }
+          if (c > 0 && spills > 0) continue;  // Slow.
           double bytes = 0;
           // A few rows; of the schedule that is chosen, as many as give CTAs several in turn.
           const int64_t some = std::clamp<int64_t>((1 << 20) / n, 4, 37);
@@ -456,19 +284,19 @@ absl::Status Run(const Options& options) {
           // States in memory want a row for every CTA.
           const int64_t checked =
               schedule.persistent ? turns : std::max(turns, schedule.rows_at_once());
-          if (absl::Status s = bench.Check(group, *p, n, checked); !s.ok()) {
+          if (absl::Status s = bench.Check(executable, {{"M", checked}, {"N", n}}); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [",
                                                          schedule.ToString(), "]: ", s.message()));
             std::printf("%s\n", std::string(failed.message()).c_str());
             continue;
           }
           SEAM_ASSIGN_OR_RETURN(const double ms,
-                                bench.TimeGroup(group, *p, sizes, in_graph, &bytes));
+                                bench.TimeGroup(executable, symbols, in_graph, &bytes));
           const double rate = bytes / (ms * 1e-3);
           char line[512];
           std::snprintf(line, sizeof line, "%-18s %5s %8lld %9.4f %9.0f %9.3f %5d  %s", op.c_str(),
                         dtype_name.c_str(), static_cast<long long>(n), ms, rate * 1e-9,
-                        rate / copy_rate, p->registers, schedule.ToString().c_str());
+                        rate / copy_rate, registers, schedule.ToString().c_str());
           char json[512];
           std::snprintf(json, sizeof json,
                         "{\"impl\": \"seam\", \"op\": \"%s\", \"dtype\": \"%s\", \"columns\": "
@@ -476,7 +304,7 @@ absl::Status Run(const Options& options) {
                         "\"gb_per_s\": %.0f, \"fraction\": %.4f, "
                         "\"registers\": %d, \"spill_bytes\": %d}",
                         op.c_str(), dtype_name.c_str(), static_cast<long long>(n), ms, rate * 1e-9,
-                        rate / copy_rate, p->registers, p->spills);
+                        rate / copy_rate, registers, spills);
           timed.push_back({rate / copy_rate, line, json});
         }
         if (timed.empty()) continue;

@@ -139,6 +139,29 @@ class Tuner {
                                         const TuneOptions& options) {
     return Tuner(*executable.impl_, options).TuneAll(symbols);
   }
+  static absl::StatusOr<std::vector<Schedule>> Schedules(const Executable& executable,
+                                                         absl::Span<const SymbolValue> symbols) {
+    SEAM_ASSIGN_OR_RETURN(const GroupCall call, OnlyGroup(*executable.impl_, symbols));
+    return SchedulesOf(call);
+  }
+  static absl::StatusOr<std::vector<absl::StatusOr<Executable>>> CompileEach(
+      const Executable& executable, absl::Span<const SymbolValue> symbols,
+      absl::Span<const Schedule> schedules) {
+    SEAM_ASSIGN_OR_RETURN(const GroupCall call, OnlyGroup(*executable.impl_, symbols));
+    std::vector<Candidate> candidates(schedules.size());
+    for (size_t i = 0; i < schedules.size(); ++i) candidates[i].schedule = schedules[i];
+    const std::vector<absl::Status> statuses =
+        Compile(*executable.impl_, call, absl::MakeSpan(candidates));
+    std::vector<absl::StatusOr<Executable>> compiled;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (statuses[i].ok()) {
+        compiled.push_back(std::move(*candidates[i].executable));
+      } else {
+        compiled.push_back(statuses[i]);
+      }
+    }
+    return compiled;
+  }
 
  private:
   using GroupCall = Executable::Impl::GroupCall;
@@ -151,9 +174,14 @@ class Tuner {
   absl::StatusOr<TuneResult> TuneAll(absl::Span<const SymbolValue> symbols);
   // What goes wrong before the heuristic's schedule has been timed is the error.
   absl::Status TuneGroup(const GroupCall& call, double deadline, TunedGroup& report);
+  static absl::StatusOr<GroupCall> OnlyGroup(Executable::Impl& impl,
+                                             absl::Span<const SymbolValue> symbols);
+  // The heuristic's, then its alternatives.
+  static absl::StatusOr<std::vector<Schedule>> SchedulesOf(const GroupCall& call);
   // Compiles the candidates side by side; the status of each.
-  std::vector<absl::Status> Compile(const GroupCall& call, absl::Span<Candidate> candidates);
-  void Make(const GroupCall& call, Candidate& candidate);
+  static std::vector<absl::Status> Compile(Executable::Impl& impl, const GroupCall& call,
+                                           absl::Span<Candidate> candidates);
+  static void Make(Executable::Impl& impl, const GroupCall& call, Candidate& candidate);
   static absl::Status Check(const Expected& expected, const Executable& executable);
   absl::Status TryBatch(const GroupCall& call, const Expected& expected, double deadline,
                         absl::Span<Candidate> batch, TunedGroup& report);
@@ -168,18 +196,40 @@ class Tuner {
   CallTimer time_;  // Of the group at hand.
 };
 
-void Tuner::Make(const GroupCall& call, Candidate& candidate) {
+absl::StatusOr<Executable::Impl::GroupCall> Tuner::OnlyGroup(
+    Executable::Impl& impl, absl::Span<const SymbolValue> symbols) {
+  SEAM_ASSIGN_OR_RETURN(const std::vector<GroupCall> calls, impl.GroupsFor(symbols));
+  if (calls.size() != 1 || !IsTunable(calls[0].as)) {
+    return absl::InvalidArgumentError(absl::StrCat(std::string(impl.fusion().name()), ": ",
+                                                   calls.size(),
+                                                   " groups at these sizes, not one "
+                                                   "that has a schedule"));
+  }
+  return calls[0];
+}
+
+absl::StatusOr<std::vector<Schedule>> Tuner::SchedulesOf(const GroupCall& call) {
+  SEAM_ASSIGN_OR_RETURN(const Schedule heuristic,
+                        FindScheduler(call.as)->choose(*call.group, call.context));
+  SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> schedules,
+                        Alternatives(*call.group, heuristic, call.context));
+  schedules.insert(schedules.begin(), heuristic);
+  return schedules;
+}
+
+void Tuner::Make(Executable::Impl& impl, const GroupCall& call, Candidate& candidate) {
   Program program = WholeProgram(call.group);
   program.groups[0].id = call.id;
   program.groups[0].scheduler = call.as;
   program.groups[0].fixed = candidate.schedule;
-  Executable made(std::make_unique<Executable::Impl>(
-      call.group, impl_.kind(), impl_.shared_backend(), std::move(program), nullptr,
-      /*any_order=*/false));
+  Executable made(std::make_unique<Executable::Impl>(call.group, impl.kind(), impl.shared_backend(),
+                                                     std::move(program), nullptr,
+                                                     /*any_order=*/false));
   candidate.executable = std::make_unique<Executable>(std::move(made));
 }
 
-std::vector<absl::Status> Tuner::Compile(const GroupCall& call, absl::Span<Candidate> candidates) {
+std::vector<absl::Status> Tuner::Compile(Executable::Impl& impl, const GroupCall& call,
+                                         absl::Span<Candidate> candidates) {
   std::vector<absl::Status> statuses(candidates.size());
   std::vector<std::shared_ptr<Variant>> variants(candidates.size());
   std::vector<const kernel::Kernel*> kernels;
@@ -201,10 +251,10 @@ std::vector<absl::Status> Tuner::Compile(const GroupCall& call, absl::Span<Candi
     }
   }
   const std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> loaded =
-      impl_.backend().LoadEach(kernels);
+      impl.backend().LoadEach(kernels);
   for (size_t k = 0; k < loaded.size(); ++k) statuses[owner[k]].Update(loaded[k].status());
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (statuses[i].ok()) Make(call, candidates[i]);
+    if (statuses[i].ok()) Make(impl, call, candidates[i]);
   }
   return statuses;
 }
@@ -224,7 +274,7 @@ absl::Status Tuner::Check(const Expected& expected, const Executable& executable
 absl::Status Tuner::TryBatch(const GroupCall& call, const Expected& expected, double deadline,
                              absl::Span<Candidate> batch, TunedGroup& report) {
   const std::vector<SymbolValue> symbols = SymbolsOf(*call.group, call.context.sizes);
-  const std::vector<absl::Status> compiled = Compile(call, batch);
+  const std::vector<absl::Status> compiled = Compile(impl_, call, batch);
   for (size_t i = 0; i < batch.size(); ++i) {
     Candidate& c = batch[i];
     const bool is_heuristic = time_ == nullptr;
@@ -268,18 +318,15 @@ absl::Status Tuner::TryBatch(const GroupCall& call, const Expected& expected, do
 }
 
 absl::Status Tuner::TuneGroup(const GroupCall& call, double deadline, TunedGroup& report) {
-  SEAM_ASSIGN_OR_RETURN(const Schedule heuristic,
-                        FindScheduler(call.as)->choose(*call.group, call.context));
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> schedules, SchedulesOf(call));
+  const Schedule& heuristic = schedules[0];
   report.heuristic = report.best = heuristic.ToString();
-  SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> others,
-                        Alternatives(*call.group, heuristic, call.context));
-  report.untried = static_cast<int>(others.size());
+  report.untried = static_cast<int>(schedules.size()) - 1;
   Progress(report, "asking the reference");
   SEAM_ASSIGN_OR_RETURN(const Expected expected,
                         MakeExpected(*call.group, call.context, heuristic, options_));
-  std::vector<Candidate> candidates(1 + others.size());
-  candidates[0].schedule = heuristic;
-  for (size_t i = 0; i < others.size(); ++i) candidates[i + 1].schedule = others[i];
+  std::vector<Candidate> candidates(schedules.size());
+  for (size_t i = 0; i < schedules.size(); ++i) candidates[i].schedule = schedules[i];
 
   const absl::Cleanup forget = [&] { time_ = nullptr; };  // It has the memory of calls.
   const size_t at_once = std::max(8u, std::thread::hardware_concurrency());
@@ -365,6 +412,17 @@ absl::StatusOr<TuneResult> Tune(const Executable& executable, absl::Span<const S
     return absl::InvalidArgumentError("the reference has no schedules to tune");
   }
   return Tuner::Run(executable, symbols, options);
+}
+
+absl::StatusOr<std::vector<Schedule>> CandidateSchedules(const Executable& executable,
+                                                         absl::Span<const SymbolValue> symbols) {
+  return Tuner::Schedules(executable, symbols);
+}
+
+absl::StatusOr<std::vector<absl::StatusOr<Executable>>> CompileSchedules(
+    const Executable& executable, absl::Span<const SymbolValue> symbols,
+    absl::Span<const Schedule> schedules) {
+  return Tuner::CompileEach(executable, symbols, schedules);
 }
 
 }  // namespace seam

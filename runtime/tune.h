@@ -67,6 +67,15 @@ struct TuneResult {
 absl::StatusOr<TuneResult> Tune(const Executable& executable, absl::Span<const SymbolValue> symbols,
                                 const TuneOptions& options = {});
 
+// The parts, for graphs that one group holds (else kInvalidArgument) and those who time it in their
+// own way: the schedule of the heuristic for these sizes, followed by its alternatives;
+absl::StatusOr<std::vector<Schedule>> CandidateSchedules(const Executable& executable,
+                                                         absl::Span<const SymbolValue> symbols);
+// and Executables of that group with one schedule each, compiled side by side.
+absl::StatusOr<std::vector<absl::StatusOr<Executable>>> CompileSchedules(
+    const Executable& executable, absl::Span<const SymbolValue> symbols,
+    absl::Span<const Schedule> schedules);
+
 // For people, and as JSON.
 std::string TuneText(const TuneResult& result);
 std::string TuneJson(const TuneResult& result);

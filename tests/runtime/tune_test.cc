@@ -226,6 +226,35 @@ TEST_F(TuneTest, TunesEqualGroupsOnce) {
   EXPECT_THAT(TuneJson(*result), HasSubstr("\"same_as\": "));
 }
 
+TEST_F(TuneTest, GivesItsCandidatesToThoseWhoTimeThem) {
+  const std::vector<SymbolValue> symbols = {{"M", 12}, {"N", 64}};
+  const Executable executable = *Make(kNorm);
+  const absl::StatusOr<std::vector<Schedule>> schedules = CandidateSchedules(executable, symbols);
+  ASSERT_TRUE(schedules.ok()) << schedules.status();
+  const std::vector<std::string> lines = Candidates(12, 64);
+  ASSERT_EQ(schedules->size(), lines.size());
+  const absl::StatusOr<std::vector<absl::StatusOr<Executable>>> compiled =
+      CompileSchedules(executable, symbols, *schedules);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->size(), lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    ASSERT_TRUE((*compiled)[i].ok()) << (*compiled)[i].status();
+    EXPECT_EQ((*(*compiled)[i]->CompileFor(symbols))[0].schedule, lines[i]);
+  }
+
+  const Executable two = *Make(R"(fusion two {
+    symbol M in [1, 1048576]
+    symbol N in [1, 4096]
+    input x: f32[M, N]
+    y = x / sum(x * x, axes=[1], keepdims=true)
+    z = y / amax(abs(y), axes=[0], keepdims=true)
+    output z
+  })");
+  const absl::Status status = CandidateSchedules(two, symbols).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("two: 2 groups"));
+}
+
 TEST_F(TuneTest, NeedsATimer) {
   options_.timer = nullptr;
   EXPECT_TRUE(absl::IsUnavailable(TuneIt(kNorm, {{"M", 2}, {"N", 8}}).status()));
