@@ -43,6 +43,9 @@ show_log() {
   tail -n "${2:-40}" "$logs/$1.log" | sed 's/^/  | /'
 }
 
+# Without this ccache keeps nothing that was compiled with precompiled headers.
+export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
+
 # For `cmake -S . -B FOLDER "${cmake_options[@]}"`.
 cmake_options=(
   -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
