@@ -248,6 +248,8 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 
 // Registers for what a thread keeps of a row beside the states of its columns.
 constexpr int kOtherRegisters = 40, kMostRowRegisters = 120;
+// The same where copies bring rows to CTAs of their own.
+constexpr int kAheadRegisters = 48;
 
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
 // room, up to three. Rows for which there are too few registers are read from there by each pass.
@@ -262,9 +264,9 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Sch
   s.stages = stages;
   s.tickets = sized.context.any_order && !s.shift;
   const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
-  const double ends = s.shift ? 2.0 * kEndWords : 0;
+  const double ends = s.shift ? 1.5 * kEndWords : 0;
   s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
-             std::min(registers - kOtherRegisters, kMostRowRegisters);
+             std::min(registers - kAheadRegisters, kMostRowRegisters);
 }
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
@@ -284,17 +286,19 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (by_ticket) {
-    const Share shares[] = {{2 * some, 1, 256}, {some, 32, 768}, {2 * some, 128, 1024}};
+    const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
+  } else if (ahead && s.shift && states > 1) {
+    const Share shares[] = {{some, 32, 512}, {2 * some, 256, 512}, {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
-    // 32 where each of an SM's four schedulers gets as many warps, or where rows have ends besides.
-    const Share shares[] = {{2 * some, 128, 128},
-                            {2 * some, 256, 256},
-                            {some, 32, s.shift && states > 1 ? 512 : 768},
-                            {few, 1, s.shift && states > 1 ? 512 : 768},
-                            {2 * some, 128, 1024}};
-    s.persistent =
-        ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(few_states ? 1 : 0), s);
+    // 32 where each of an SM's four schedulers gets as many warps, and of rows of a few vectors.
+    const Share shares[] = {{2 * some, 1, 8}, {2 * some, 128, 128}, {2 * some, 256, 256},
+                            {some, 32, 768},  {few, 1, 768},        {2 * some, 128, 1024}};
+    // Of one state a column, fewer where that takes an odd number of many warps.
+    const int64_t warps = CeilDivide(vectors, 32 * some);
+    const int first = !few_states ? 0 : warps > 8 && warps <= 12 && warps % 2 == 1 ? 4 : 2;
+    s.persistent = ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(first), s);
   } else {
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
@@ -305,15 +309,22 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
-  if (few_states && s.registers == some && threads >= 256) PinColumns(sized, s);
+  if (!s.shift && !by_ticket && s.registers == some && threads >= 256 &&
+      (few_states || threads <= 384)) {
+    PinColumns(sized, s);
+  }
   // Threads of an SM: fewer the more columns each has.
+  const bool few_threads = few_states || (s.shift && states > 1);
   const bool wide = sized.widest_bytes >= 4;
-  const int threads_per_sm = s.registers >= 2 * some            ? 256
-                             : s.registers == few               ? (wide ? 512 : 768)
-                             : few_states && s.threads() >= 256 ? 512
-                             : s.threads() > 256                ? 768
-                                                                : 480;
+  const int threads_per_sm = s.registers >= 2 * some             ? 256
+                             : s.registers == few                ? (wide ? 512 : 768)
+                             : few_threads && s.threads() == 256 ? 512
+                             : s.threads() > 256                 ? (few_states ? 480 : 768)
+                                                                 : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
+  // Of rows that go by ticket no SM has less than that.
+  if (by_ticket && s.registers >= 2 * some)
+    s.min_ctas_per_sm = static_cast<int>(CeilDivide(threads_per_sm, s.threads()));
 }
 
 // How CTAs that take rows in turn cut one that is long, in order of preference: columns a CTA at
@@ -336,9 +347,9 @@ constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
                                      {8192, 8, 256, 2, 2},
                                      {32768, 16, 512, 1, 2, true},
                                      {16384, 16, 512, 1, 3}};
-constexpr Piece kWidePieces[] = {{8192, 2, 1024, 1, 3}, {4096, 8, 256, 2, 3},
-                                 {4096, 16, 256, 3, 3}, {8192, 16, 256, 3, 2},
-                                 {8192, 16, 256, 2, 2}, {16384, 16, 256, 1, 2}};
+constexpr Piece kWidePieces[] = {
+    {8192, 2, 1024, 1, 3}, {4096, 8, 256, 2, 3},   {4096, 16, 256, 3, 3}, {8192, 16, 256, 3, 2},
+    {8192, 16, 256, 2, 2}, {16384, 16, 256, 1, 2}, {8192, 16, 512, 1, 3}};
 constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
                                          {4096, 8, 256, 2, 3},
                                          {16384, 8, 512, 1, 2, true},
@@ -347,7 +358,8 @@ constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
 // Where a CTA keeps states of its columns, of 16-bit data: one state a column, several, and where
 // rows go by ticket. In a fixed order CTAs that have more than one row ahead, or an SM to
 // themselves, drift apart, and memory is read out of order.
-constexpr Piece kOneStatePieces[] = {{4096, 4, 256, 2, 2},
+constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},
+                                     {4096, 4, 256, 2, 2},
                                      {8192, 8, 512, 1, 3},
                                      {16384, 16, 512, 1, 3, true},
                                      {8192, 16, 512, 1, 3}};
@@ -420,10 +432,10 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const double weights = rows.AlikeWords();
-  const int64_t enough = states == 0               ? kCtaColumns
-                         : sized.widest_bytes >= 4 ? kWideStatesCtaColumns
-                         : states == 1             ? kOneStateCtaColumns
-                                                   : kStatesCtaColumns;
+  const int64_t enough = states == 0                               ? kCtaColumns
+                         : sized.widest_bytes >= 4                 ? kWideStatesCtaColumns
+                         : states == 1 && !sized.context.any_order ? kOneStateCtaColumns
+                                                                   : kStatesCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
     return false;
   for (const Piece& piece : PiecesFor(sized, weights, states)) {

@@ -172,7 +172,8 @@ kernel::Kernel TicketKernel(int ctas, int items) {
   const int y = d.Buffer("y", DType::I32, int64_t{items} * 128, true);
   const int s = d.Shared("s", DType::I32, 1);
   const int next = d.Fragment("next", DType::I32), item = d.Fragment("item", DType::I32);
-  const SymInt total = items + ctas, turn = d.Symbol("turn", items + 1), at = d.Symbol("at", total);
+  const SymInt total = items + ctas, turn = d.Symbol("turn", items + 1),
+               at = d.Symbol("at", total + ctas);
   For loop{turn, items + 1, false, {}};
   If first{SymEq(d.thread, 0), {}, {}};
   Emit(&first.body, TakeTicket{next, 0, total});
