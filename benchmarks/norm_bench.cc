@@ -299,11 +299,12 @@ absl::Status Run(const Options& options) {
                         rate / copy_rate, registers, schedule.ToString().c_str());
           char json[512];
           std::snprintf(json, sizeof json,
-                        "{\"impl\": \"seam\", \"op\": \"%s\", \"dtype\": \"%s\", \"columns\": "
+                        "{\"impl\": \"%s\", \"op\": \"%s\", \"dtype\": \"%s\", \"columns\": "
                         "%lld, \"ms\": %.5f, "
                         "\"gb_per_s\": %.0f, \"fraction\": %.4f, "
                         "\"registers\": %d, \"spill_bytes\": %d}",
-                        op.c_str(), dtype_name.c_str(), static_cast<long long>(n), ms, rate * 1e-9,
+                        options.any_order ? "seam_any_order" : "seam", op.c_str(),
+                        dtype_name.c_str(), static_cast<long long>(n), ms, rate * 1e-9,
                         rate / copy_rate, registers, spills);
           timed.push_back({rate / copy_rate, line, json});
         }

@@ -15,7 +15,8 @@ matplotlib.use('svg')
 matplotlib.rcParams['svg.hashsalt'] = 'seam'  # The same bytes for the same figures.
 from matplotlib import pyplot  # noqa: E402
 
-LINES = {'seam': ('#c0392b', 'Seam'), 'torch': ('#7b7d7d', 'PyTorch eager'), 'torch_compile': ('#1b6ca8', 'torch.compile'),
+LINES = {'seam': ('#c0392b', 'Seam'), 'seam_any_order': ('#e59866', 'Seam, sums in any order'),
+         'torch': ('#7b7d7d', 'PyTorch eager'), 'torch_compile': ('#1b6ca8', 'torch.compile'),
          'torch_compile_max': ('#1e8449', 'torch.compile max-autotune')}
 
 

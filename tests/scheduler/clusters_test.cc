@@ -154,10 +154,11 @@ TEST(Clusters, NeedWholeRowsInTurn) {
 }
 
 TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
-  const auto choose = [](const std::string& text, const char* device, int64_t rows,
-                         int64_t columns) {
+  const auto choose = [](const std::string& text, const char* device, int64_t rows, int64_t columns,
+                         bool any_order = false) {
     const absl::StatusOr<Fusion> group = ParseFusion(text);
-    const ScheduleContext context{.sizes = {rows, columns}, .device = *FindDevice(device)};
+    const ScheduleContext context{
+        .sizes = {rows, columns}, .device = *FindDevice(device), .any_order = any_order};
     const absl::StatusOr<Schedule> s =
         FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
     EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
@@ -192,6 +193,9 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_EQ(choose(backward, "h200", 8192, 8192).cluster, 1);
   EXPECT_EQ(choose(backward, "h200", 8192, 16384).cluster, 4);
   EXPECT_FALSE(choose(backward, "h200", 8192, 16384).tickets);  // The same bits in every run.
+  EXPECT_TRUE(choose(backward, "h200", 8192, 16384, true).tickets);
+  EXPECT_TRUE(choose(backward, "h200", 65536, 1024, true).tickets);
+  EXPECT_FALSE(choose(backward, "h200", 65536, 1024).tickets);
   EXPECT_FALSE(choose(backward, "h200", 8192, 32768).reread);
   const Schedule longest = choose(backward, "h200", 1024, 262144);
   EXPECT_EQ(longest.cluster, 16);
