@@ -42,8 +42,9 @@ constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, 
 // of a random number are enough.
 constexpr int kBusyInstructions = 96;
 
-// Registers of a thread that unpacks narrow data, beside these, and for masks where it has few.
-constexpr int kUnpackedWords = 34, kMaskWords = 6;
+// Registers of a thread that unpacks narrow data, beside these, for masks where it has few, and for
+// a second input of four vectors.
+constexpr int kUnpackedWords = 34, kMaskWords = 6, kSecondInputWords = 6;
 
 // Registers of a thread for an element of a row's ends, and for where these and the body are, of an
 // input; and beside data and weights whose vectors lie unaligned: what that takes hides behind more
@@ -139,10 +140,10 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       std::max(s.threads() <= 768 ? 2 : 1, (hiding + s.threads() / 2) / s.threads());
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
-    const double beside = !s.shift ? kUnpackedWords
-                          : many_weights && !wide_weights
-                              ? kUnalignedWords
-                              : kUnpackedWords + kEndWords * sized.large_inputs;
+    const double beside =
+        !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0)
+        : many_weights && !wide_weights ? kUnalignedWords
+                                        : kUnpackedWords + kEndWords * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
                          (two && masks ? kMaskWords : 0);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
