@@ -101,7 +101,7 @@ class CudaKernel : public LoadedKernel {
                       absl::InlinedVector<void*, 24>& parameters) const {
     cuda::LaunchConfig config = config_;
     config.grid = {grid, 1, 1};
-    void* tickets = static_cast<char*>(arrivals) + kTicketsAt;
+    void* tickets = tickets_ ? static_cast<char*>(arrivals) + kTicketsAt : nullptr;
     if (tickets_) parameters.push_back(&tickets);
     if (phases_ == 1) return kernel_->Launch(config, stream, parameters);
     int phase = -1;
