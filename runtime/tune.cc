@@ -346,6 +346,7 @@ absl::Status Tuner::TuneGroup(const GroupCall& call, double deadline, TunedGroup
   }
   std::stable_sort(finalists.begin(), finalists.end(),
                    [](const Candidate* a, const Candidate* b) { return a->us < b->us; });
+  for (const Candidate* c : finalists) report.timed.push_back({c->schedule.ToString(), c->us});
   finalists.resize(std::min<size_t>(finalists.size(), kFinalists));
   finalists.insert(finalists.begin(), &candidates[0]);
   const Candidate* winner = nullptr;

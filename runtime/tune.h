@@ -37,17 +37,23 @@ struct TuneOptions {
   std::function<double()> clock;  // Seconds since some moment; null: the steady clock's.
 };
 
+struct TimedSchedule {
+  std::string schedule;
+  double us = 0;
+};
+
 struct TunedGroup {
   uint32_t group = 0;  // Id in the segmentation.
   SchedulerKind scheduler = SchedulerKind::kNone;
   int same_as = -1;  // Index of the result that holds for this group too, being equal; -1: none.
   std::string heuristic, best;  // Schedules, a line each; equal where nothing is faster.
   double heuristic_us = 0, best_us = 0;
-  int tried = 0;     // Timed, beside the heuristic's.
-  int failed = 0;    // Could not be lowered, compiled or run, or not at the sizes of the check.
-  int spilled = 0;   // Spill registers.
-  int wrong = 0;     // Give another result than the reference.
-  int untried = 0;   // There was no time for.
+  int tried = 0;    // Timed, beside the heuristic's.
+  int failed = 0;   // Could not be lowered, compiled or run, or not at the sizes of the check.
+  int spilled = 0;  // Spill registers.
+  int wrong = 0;    // Give another result than the reference.
+  int untried = 0;  // There was no time for.
+  std::vector<TimedSchedule> timed;  // Beside the heuristic's, the fastest first.
   std::string note;  // Why it was not tuned, or the first failure; empty: nothing to tell.
 
   double ratio() const { return best_us > 0 ? heuristic_us / best_us : 1; }

@@ -46,6 +46,9 @@ std::string TuneJson(const TuneResult& result) {
     if (g.same_as >= 0) {
       group["same_as"] = result.groups[g.same_as].group;
     } else {
+      Json timed = Json::array();
+      for (const TimedSchedule& t : g.timed)
+        timed.push_back({{"us", t.us}, {"schedule", t.schedule}});
       group.update({{"heuristic_us", g.heuristic_us},
                     {"best_us", g.best_us},
                     {"ratio", g.ratio()},
@@ -56,6 +59,7 @@ std::string TuneJson(const TuneResult& result) {
                     {"failed", g.failed},
                     {"wrong", g.wrong},
                     {"untried", g.untried},
+                    {"timed", std::move(timed)},
                     {"note", g.note}});
     }
     groups.push_back(std::move(group));

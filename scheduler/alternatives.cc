@@ -25,6 +25,8 @@ constexpr double kStepCost = 0.02;
 constexpr double kOtherWords = 20;
 // Columns of a piece that make a cluster's exchange worth its while.
 constexpr int64_t kLeastPiece = 4096;
+// Bytes of neighbouring rows that a warp reads of a column.
+constexpr int64_t kSectorBytes = 32, kMostPieceBytes = 256;
 // Elements of a row that a thread has in hand.
 constexpr int kLeastElements = 4, kMostElements = 64;
 
@@ -147,14 +149,22 @@ class RowAlternatives {
       const int64_t vectors = CeilDivide(VectorsOf(sized_, s), cluster);
       for (int registers = 1; registers * s.vector <= kMostElements; registers *= 2) {
         if (registers * s.vector < kLeastElements) continue;
-        int64_t threads = CeilDivide(vectors, registers);
-        threads = threads < 32 ? PowerOfTwoAtLeast(threads, 32) : CeilDivide(threads, 32) * 32;
+        const int64_t threads = CeilDivide(CeilDivide(vectors, registers), 32) * 32;
         if (threads > 1024 || threads * registers > vectors + vectors / 4 + 31) continue;
         s.cluster = cluster;
         s.registers = registers;
-        s.lanes_per_row = cluster > 1 ? 32 : static_cast<int>(std::min<int64_t>(threads, 32));
-        s.warps_per_row = static_cast<int>(CeilDivide(threads, 32));
+        s.lanes_per_row = 32;
+        s.warps_per_row = static_cast<int>(threads / 32);
         KeepRows(s, cluster > 1);
+      }
+      // Rows that share a warp: as many vectors a thread as it takes.
+      s.warps_per_row = 1;
+      for (int lanes = 1; cluster == 1 && lanes < 32; lanes *= 2) {
+        const int64_t registers = CeilDivide(vectors, lanes);
+        if (registers * s.vector > kMostElements) continue;
+        s.lanes_per_row = lanes;
+        s.registers = static_cast<int>(registers);
+        KeepRows(s, false);
       }
     }
     s.cluster = 1;
@@ -162,20 +172,28 @@ class RowAlternatives {
     ReadRowsAgain(s);
   }
 
+  // Of rows that are neighbours lanes take pieces of several lengths, of interleaved ones those
+  // that the heuristic has; the other lanes and the warps go down the columns.
   void ShareAmongWarps(Schedule s) {
-    s.lanes_per_row = chosen_.lanes_per_row;
-    for (int warps = 1; warps <= 32; warps *= 2) {
-      for (int registers = 1; registers <= 32; registers *= 2) {
-        s.warps_per_row = warps;
-        s.registers = registers;
-        const int64_t cover = s.columns_per_step();
-        if (cover < sized_.columns || cover > sized_.columns + sized_.columns / 4 +
-                                                  int64_t{s.lanes_per_row} * registers * s.vector)
-          continue;
-        KeepRows(s, false);
+    std::vector<int> lanes = {chosen_.lanes_per_row};
+    if (s.outer) {
+      lanes.clear();
+      for (int n = 1; n <= 32; n *= 2) {
+        const int64_t bytes = int64_t{32} / n * s.vector * sized_.widest_bytes;
+        if (bytes >= kSectorBytes && bytes <= kMostPieceBytes) lanes.push_back(n);
       }
     }
-    ReadRowsAgain(s);
+    for (const int n : lanes) {
+      s.lanes_per_row = n;
+      const int64_t vectors = CeilDivide(sized_.columns, int64_t{n} * (s.outer ? 1 : s.vector));
+      for (int warps = 1; warps <= 32; warps *= 2) {
+        s.warps_per_row = warps;
+        s.registers = static_cast<int>(std::min<int64_t>(CeilDivide(vectors, warps), 256));
+        if (warps > vectors || int64_t{s.registers} * warps < vectors) continue;
+        KeepRows(s, false);
+      }
+      ReadRowsAgain(s);
+    }
   }
 
   // Rows that the CTA or the cluster covers at once.

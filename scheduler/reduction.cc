@@ -98,6 +98,18 @@ std::vector<Share> OfNarrowVectors(absl::Span<const Share> shares, const SizedGr
   return more;
 }
 
+// The same where rows share a warp: up to eight a thread, and no thread without.
+bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
+  constexpr int kMostVectors = 8;
+  if (s.vector == 1 || s.vector * sized.widest_bytes >= 16) return false;
+  const int lanes = PowerOfTwoAtLeast(CeilDivide(vectors, kMostVectors), 64);
+  if (lanes >= 32) return false;
+  s.lanes_per_row = lanes;
+  s.warps_per_row = 1;
+  s.registers = static_cast<int>(CeilDivide(vectors, lanes));
+  return true;
+}
+
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
   const bool narrow = sized.widest_bytes < 4;
@@ -108,7 +120,8 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Beside many weights masks cost registers.
   const Share share_two = {2, !many_weights ? 16 : vectors % 64 == 0 ? 64 : 96, 256};
   const absl::Span<const Share> shares = narrow ? absl::MakeConstSpan(kNarrow) : kWide;
-  const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s);
+  const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s) ||
+                                 (!s.shift && ShareWarp(sized, vectors, s));
   const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && !wide_weights &&
                    ShareRow(rows, vectors, {&share_two, 1}, s);
   s.persistent = of_narrow_vectors || two || ShareRow(rows, vectors, shares, s);
@@ -116,7 +129,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     PinColumns(sized, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;
-    s.warps_per_row = 16;
+    s.warps_per_row = 12;
     s.registers = rows.Words(2, s) <= kMostWords / 2 ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
@@ -131,7 +144,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // wait at a barrier.
   const double held = rows.Words(s.registers, s);
   const bool masks = s.columns_per_step() > sized.columns;
-  const int hiding = busy                                       ? 768
+  const int hiding = busy || !s.persistent                      ? 768
                      : two                                      ? 1536
                      : s.shift && many_weights && !wide_weights ? 1280
                      : masks && many_weights                    ? 896
@@ -183,12 +196,14 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
   s.min_ctas_per_sm = std::max(1, 768 / s.threads());
 }
 
-// Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference.
-// Fewer rows have more threads a row, which then hold it all; less than a sector pays for nothing.
+// Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference:
+// of several CTAs one loads while another computes. Fewer rows have more threads a row, which then
+// hold it all; less than a sector pays for nothing.
 struct OuterTile {
   int bytes, ctas;
 };
-constexpr OuterTile kOuterTiles[] = {{128, 2}, {64, 2}, {32, 2}, {128, 1}, {64, 1}, {32, 1}};
+constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {32, 2},
+                                     {128, 1}, {64, 1},  {32, 1}};
 
 // Registers of a thread for each of its rows: states, and what is read once a row.
 int RowWords(const SizedGroup& sized) {
@@ -209,13 +224,14 @@ int RowWords(const SizedGroup& sized) {
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // A thread of an SM that has 512 of them.
   constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28;
-  constexpr int kFewPoints = 32, kMostRowWords = 48;
+  constexpr int kFewPoints = 32, kFewVectors = 8, kMostRowWords = 48;
+  constexpr int kStreamedBytes = 64, kMostStreamedWords = 80;
   const auto take = [&](const OuterTile& tile, Schedule& t) {
     const int lanes = std::clamp(tile.bytes / (t.vector * sized.widest_bytes), 1, 32);
     const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, t.vector), lanes);
     t.lanes_per_row = 32 / row_lanes;
     const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row);
-    const int64_t warps = CeilDivide(per_warp, std::max(1, kFewPoints / t.vector));
+    const int64_t warps = CeilDivide(per_warp, kFewVectors);
     t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, kThreads / 32 / tile.ctas));
     return CeilDivide(per_warp, t.warps_per_row);
   };
@@ -235,16 +251,24 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     s = held;
     s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
     s.persistent = true;
-    if (!few) s.min_ctas_per_sm = tile.ctas;
+    if (!few) s.min_ctas_per_sm = kThreads / s.threads();
     return;
   }
   // Rows that CTAs cannot share are as few as leave work for all SMs.
+  s.vector = held.vector;
   for (const OuterTile& tile : kOuterTiles) {
+    if (tile.ctas > 2) continue;
     take(tile, s);
     const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
     if (!sized.shape.crossed() || ctas >= sized.context.device.sms || tile.bytes == 32) break;
   }
-  s.registers = std::clamp(kFewPoints / s.vector, 1, 4);
+  // The next step's vectors are under way beside those and what a thread has of its rows.
+  s.registers = kStreamedBytes / (s.vector * sized.widest_bytes);
+  while (s.registers > 1 &&
+         s.vector * (s.registers * sized.input_words + row_words) > kMostStreamedWords) {
+    s.registers /= 2;
+  }
+  s.min_ctas_per_sm = 2;
 }
 
 // Registers for what a thread keeps of a row beside the states of its columns.
@@ -426,6 +450,15 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
   return false;
 }
 
+// Whether a CTA can hold a row, half an SM's registers of it if that has 512 threads at most.
+bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
+  const bool narrow = sized.widest_bytes < 4;
+  const absl::Span<const Share> shares = narrow ? absl::MakeConstSpan(kNarrow) : kWide;
+  if (!ShareRow(rows, VectorsOf(sized, s), shares, s)) return false;
+  const int threads = static_cast<int>(CeilDivide(s.threads(), 128)) * 128;
+  return rows.Words(s.registers, s) + kAheadRegisters <= 65536 / (threads <= 512 ? 1024 : threads);
+}
+
 // Rows of 16-byte vectors to CTAs or clusters that take them in turn and bring the next ones ahead,
 // `states` of each column in registers. False if a CTA for each row does as well, if there are so
 // few rows that more CTAs than a cluster's should share them, or if no cluster can hold a row and
@@ -439,6 +472,9 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
                                                                    : kStatesCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
     return false;
+  // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
+  constexpr int kFewTurns = 20;
+  const bool fits = states == 0 && FitsCta(sized, rows, s);
   for (const Piece& piece : PiecesFor(sized, weights, states)) {
     Schedule c = s;
     const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
@@ -459,12 +495,13 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < 2) continue;
     const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
+    if (fits && sized.rows * c.cluster < kFewTurns * resident) return false;
     c.grid = static_cast<int>(std::min<int64_t>(sized.rows * c.cluster, resident));
     PinColumns(sized, c);
     s = c;
     return true;
   }
-  return states == 0 && ChooseLoadingCluster(sized, rows, s);
+  return states == 0 && !fits && ChooseLoadingCluster(sized, rows, s);
 }
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
@@ -695,7 +732,6 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   const int64_t enough = interleaved ? ResidentCtas(s, context.device) : 2 * context.device.sms;
   if (!s.persistent && !sized.shape.crossed() &&
       ctas * (interleaved || s.outer ? 2 : 4) <= enough && steps >= 4) {
-    if (s.outer) s.min_ctas_per_sm = 2;
     s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
     s.shift = false;
   }

@@ -201,14 +201,19 @@ absl::Status Expander::ExpandPass(int pass) {
     };
     if (space.steps.is_same(1)) {
       ExpandStep(ids, space, accumulators, column_stores);
-    } else if (before % 2 == 1) {
-      const SymInt behind = out_.env->FreshSymbol("behind", 0, space.steps - 1);
-      w_.Loop(behind, space.steps, false, [&] {
-        w_.Bind(space.step, w_.Index(DType::I64, space.steps - 1 - behind));
-        step();
-      });
     } else {
-      w_.Loop(space.step, space.steps, false, step);
+      const bool backward = before % 2 == 1;
+      LoadFirstStep(ids, space_index, backward);
+      if (backward) {
+        const SymInt behind = out_.env->FreshSymbol("behind", 0, space.steps - 1);
+        w_.Loop(behind, space.steps, false, [&] {
+          w_.Bind(space.step, w_.Index(DType::I64, space.steps - 1 - behind));
+          step();
+        });
+      } else {
+        w_.Loop(space.step, space.steps, false, step);
+      }
+      next_step_ = {};
     }
     AtEnds([&] {
       if (spaces_[space_index].mask.is_same(0)) return;
@@ -249,21 +254,14 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
                           const std::vector<const TileStore*>& stores) {
   SymImporter& importer = *space.importer;
   const SymInt mask = SymAnd(space.mask, row_mask_);
-  // Loads first, all of them in flight before any use. Those of elements that lie anywhere,
-  // broadcasts mostly and in cache, come with their use, unless a row of them is kept.
+  // Loads first, all of them in flight before any use.
   std::vector<TileId> unit, element;
   for (TileId id : ids) {
     const TileValue& value = tile_.values[id];
     const Level level = levels_[id];
     if (level <= Level::kRow) continue;
     if (holds_.computed[id] && HoldAcrossPasses(id, space)) continue;
-    const Access::Kind kind = LoadKind(value, importer);
-    const bool stays = space.persistent && IsOfRow(value);
-    const bool anywhere = vector_ > 1 && level == Level::kElement && !space.resident.contains(id) &&
-                          (kind == Access::kScattered || (kind == Access::kUnaligned && !stays));
-    const bool late =
-        absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && copied_.contains(id));
-    if (value.kind == TileKind::Load && value.lets.empty() && !anywhere && !late) {
+    if (IsLoadedFirst(id, space)) {
       LoadForStep(id, space, importer, mask);
     } else if (level == Level::kUnit || (value.kind == TileKind::Load && LetsBelowElement(value) &&
                                          IsVectorLoad(value, importer))) {
@@ -275,16 +273,6 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   for (TileId id : early_) LoadForStep(id, space, importer, mask);
   for (const Accumulator& a : accumulators) {
     if (IsStreamed(a)) MoveAcrossRows<Load>(a);
-  }
-  for (Accumulator& a : accumulators) {
-    if (a.chunk < 0) continue;
-    a.even = !DependsOn(mask, v_) && tile_.reductions[a.id].predicate.is_same(1);
-    const Operand zero = BlockWriter::Number(w_.dtype(a.chunk_sum), 0);
-    OverRowSlots([&] {
-      w_.Set(a.chunk_sum, RowSlot(), OpKind::Copy, {zero});
-      if (!a.even) w_.Set(a.chunk_count, RowSlot(), OpKind::Copy, {zero});
-    });
-    if (a.even) w_.Set(a.chunk_count, 0, OpKind::Copy, {zero});
   }
   // Values held for stores, a vector each.
   std::vector<int> staged;
@@ -304,10 +292,23 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     if (!holds_.computed[id]) places_[id] = {w_.NewFragment("x", tile_.values[id].dtype), 0};
   }
 
-  std::vector<bool> neutral;
-  for (const Accumulator& a : accumulators)
-    neutral.push_back(!DependsOn(mask, v_) && IsNeutralOutside(a));
+  // Sums of chunks begin anew; a chunk of which all is inside has a count that is known.
+  const auto start_chunks = [&](SymInt mask) {
+    for (Accumulator& a : accumulators) {
+      if (a.chunk < 0) continue;
+      const bool counts = tile_.reductions[a.id].predicate.is_same(1);
+      a.even = !DependsOn(mask, v_) && counts;
+      a.whole = mask.is_same(1) && counts;
+      const Operand zero = BlockWriter::Number(w_.dtype(a.chunk_sum), 0);
+      OverRowSlots([&] {
+        w_.Set(a.chunk_sum, RowSlot(), OpKind::Copy, {zero});
+        if (!a.even) w_.Set(a.chunk_count, RowSlot(), OpKind::Copy, {zero});
+      });
+      if (a.even && !a.whole) w_.Set(a.chunk_count, 0, OpKind::Copy, {zero});
+    }
+  };
 
+  std::vector<bool> neutral(accumulators.size());
   auto vector = [&](SymInt mask) {
     for (TileId id : unit) {
       if (IsVectorLoad(tile_.values[id], importer)) {
@@ -339,7 +340,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       }
     });
     for (const Accumulator& a : accumulators) {
-      if (a.even) CountInChunk(a, InsideFlag(mask), outer_ ? 1 : vector_);
+      if (a.even && !a.whole) CountInChunk(a, InsideFlag(mask), outer_ ? 1 : vector_);
     }
     for (size_t i = 0; i < stores.size(); ++i) {
       if (staged[i] >= 0) EmitVectorStore(*stores[i], staged[i], importer, mask);
@@ -359,28 +360,48 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   };
   const bool chunks = absl::c_any_of(accumulators, [](auto& a) { return a.chunk >= 0; });
   const bool holds = absl::c_any_of(holds_.computed, [](bool held) { return held; });
-  const bool all_neutral = absl::c_all_of(neutral, [](bool n) { return n; });
   // One warp has all of a row's ends.
   const auto touched_only = [&](SymInt mask) {
     w_.Branch(
         mask, [&] { vector(1); }, [] {});
   };
-  OverUnits([&] {
-    if (at_ends_)
-      return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
-    if (!DependsOn(mask, v_)) return vector(mask);
-    auto ragged = [&] { vector(mask); };
-    auto touched = [&] {
-      w_.Branch(UnitMask(mask), ragged, [&] {
-        if (chunks) outside();
-      });
+  const auto points = [&](SymInt mask, bool last) {
+    start_chunks(mask);
+    for (size_t i = 0; i < accumulators.size(); ++i)
+      neutral[i] = !DependsOn(mask, v_) && IsNeutralOutside(accumulators[i]);
+    const bool all_neutral = absl::c_all_of(neutral, [](bool n) { return n; });
+    const auto unit = [&] {
+      if (at_ends_)
+        return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
+      if (!DependsOn(mask, v_)) return vector(mask);
+      auto ragged = [&] { vector(mask); };
+      auto touched = [&] {
+        w_.Branch(UnitMask(mask), ragged, [&] {
+          if (chunks) outside();
+        });
+      };
+      if (accumulators.empty()) return touched();
+      w_.Branch(
+          WholeVector(mask), [&] { vector(1); }, touched);
     };
-    if (accumulators.empty()) return touched();
+    OverUnits([&] {
+      unit();
+      if (!last) LoadNextStep();
+    });
+    for (Accumulator& a : accumulators) {
+      if (a.chunk >= 0) MergeChunk(a, mask);
+    }
+  };
+  // Nearly all steps of a chunk lie inside as a whole; of those from the first on only the last
+  // does not.
+  const SymInt whole = WholeStep(mask);
+  if (chunks && !at_ends_ && space.step.is_symbolic() && !mask.is_same(1)) {
     w_.Branch(
-        WholeVector(mask), [&] { vector(1); }, touched);
-  });
+        whole, [&] { points(1, false); }, [&] { points(mask, !next_step_.backward); });
+  } else {
+    points(mask, false);
+  }
   for (Accumulator& a : accumulators) {
-    if (a.chunk >= 0) MergeChunk(a, space);
     if (IsStreamed(a)) MoveAcrossRows<Store>(a);
   }
 }

@@ -110,11 +110,13 @@ void Expander::CountInChunk(const Accumulator& a, std::optional<Operand> inside,
 
 // The step's elements are at hand: their mean, then their squared deviations, then Chan's
 // formula.
-void Expander::MergeChunk(Accumulator& a, SpaceState& space) {
+void Expander::MergeChunk(Accumulator& a, SymInt mask) {
   const DType t = tile_.reductions[a.id].dtype;
   const int mean = w_.NewFragment("mean", t, RowSlots()), m2 = w_.NewFragment("m2", t, RowSlots());
   const SymInt counted = a.CountSlot(RowSlot());
-  const Operand count = Operand::Reg(a.chunk_count, counted);
+  const int64_t all = registers_ * (outer_ ? 1 : vector_);
+  const Operand count = a.whole ? BlockWriter::Number(t, static_cast<double>(all))
+                                : Operand::Reg(a.chunk_count, counted);
   // What follows from counts alone, once if they are all the same.
   const auto once = [&](auto make) {
     std::optional<decltype(make())> known;
@@ -122,10 +124,18 @@ void Expander::MergeChunk(Accumulator& a, SpaceState& space) {
     return [known, make] { return known ? *known : make(); };
   };
   const auto divisor = once([&] {
-    return w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
+    return a.whole ? count : w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
   });
+  // By a power of two the product is the quotient.
+  const bool exact = a.whole && (all & (all - 1)) == 0;
   OverRowSlots([&] {
-    w_.Set(mean, RowSlot(), OpKind::Div, {Operand::Reg(a.chunk_sum, RowSlot()), divisor()});
+    const Operand sum = Operand::Reg(a.chunk_sum, RowSlot());
+    if (exact) {
+      w_.Set(mean, RowSlot(), OpKind::Mul,
+             {sum, BlockWriter::Number(t, 1 / static_cast<double>(all))});
+    } else {
+      w_.Set(mean, RowSlot(), OpKind::Div, {sum, divisor()});
+    }
     w_.Set(m2, RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
   });
   OverUnits([&] {
@@ -133,8 +143,9 @@ void Expander::MergeChunk(Accumulator& a, SpaceState& space) {
       const SymInt slot = u_ * vector_ + v_;
       const Operand deviation =
           w_.Make(t, OpKind::Sub, {Operand::Reg(a.chunk, slot), Operand::Reg(mean, RowSlot())});
-      const Operand kept = Masked(deviation, BlockWriter::Number(t, 0), InsideFlag(space.mask), t);
-      w_.Set(m2, RowSlot(), OpKind::Fma, {kept, kept, Operand::Reg(m2, RowSlot())});
+      const Operand before = Operand::Reg(m2, RowSlot());
+      const Operand more = w_.Make(t, OpKind::Fma, {deviation, deviation, before});
+      w_.Set(m2, RowSlot(), OpKind::Copy, {Masked(more, before, InsideFlag(mask), t)});
     });
   });
   const auto weights =

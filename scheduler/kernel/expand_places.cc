@@ -214,6 +214,12 @@ SymInt Expander::WholeVector(SymInt mask) const {
   return SymAnd(Substitute(mask, v_, 0), Substitute(mask, v_, vector_ - 1));
 }
 
+// The same for every element of a thread's step.
+SymInt Expander::WholeStep(SymInt mask) const {
+  return SymAnd(WholeVector(Substitute(mask, u_, 0)),
+                WholeVector(Substitute(mask, u_, registers_ - 1)));
+}
+
 // A point that stands for a whole vector is wanted where any element is: where each bound holds
 // at one of the vector's ends.
 SymInt Expander::UnitMask(SymInt mask) const {

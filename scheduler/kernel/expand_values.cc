@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "scheduler/kernel/expander.h"
 
 namespace seam::kernel {
@@ -170,29 +171,82 @@ bool Expander::HoldAcrossPasses(TileId id, SpaceState& space) {
   return !first;
 }
 
+// Whether the loads of a step come before anything uses one of them. Those of elements that lie
+// anywhere, broadcasts mostly and in cache, come with their use, unless a row of them is kept.
+bool Expander::IsLoadedFirst(TileId id, const SpaceState& space) const {
+  const TileValue& value = tile_.values[id];
+  if (value.kind != TileKind::Load || !value.lets.empty()) return false;
+  if (absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && copied_.contains(id)))
+    return false;
+  if (vector_ == 1 || levels_[id] != Level::kElement || space.resident.contains(id)) return true;
+  const Access::Kind kind = LoadKind(value, *space.importer);
+  const bool stays = space.persistent && IsOfRow(value);
+  return kind != Access::kScattered && (kind != Access::kUnaligned || stays);
+}
+
 void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask) {
   const TileValue& value = tile_.values[id];
-  const bool vector = IsVectorLoad(value, importer);
   const bool element = levels_[id] == Level::kElement;
   const SymInt slot = element ? u_ * vector_ + v_ : u_;
   if (auto it = space.resident.find(id); it != space.resident.end()) {
     places_[id] = {it->second, slot};
     return;
   }
+  if (auto it = next_step_.fragments.find(id); it != next_step_.fragments.end()) {
+    places_[id] = {it->second, slot};
+    return;
+  }
   const int fragment =
       w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
-                     vector && IsNarrow(value.dtype) && packs_);
+                     IsVectorLoad(value, importer) && IsNarrow(value.dtype) && packs_);
   places_[id] = {fragment, slot};
   if (space.persistent && !(options_.reread && copied_.contains(id))) space.resident[id] = fragment;
-  OverUnits([&] {
-    if (vector) {
-      EmitVectorLoad(id, fragment, u_ * vector_, importer, mask);
-    } else if (element) {
-      OverElements([&] { EmitPoint(id, fragment, slot, importer, mask); });
-    } else {
-      EmitPoint(id, fragment, slot, importer, UnitMask(mask));
-    }
-  });
+  OverUnits([&] { LoadUnit(id, fragment, importer, mask); });
+}
+
+void Expander::LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt mask) {
+  if (IsVectorLoad(tile_.values[id], importer)) {
+    EmitVectorLoad(id, fragment, u_ * vector_, importer, mask);
+  } else if (levels_[id] == Level::kElement) {
+    OverElements([&] { EmitPoint(id, fragment, u_ * vector_ + v_, importer, mask); });
+  } else {
+    EmitPoint(id, fragment, u_, importer, UnitMask(mask));
+  }
+}
+
+// Steps over columns: the loads of the first one, and what is to be loaded in each for the next.
+void Expander::LoadFirstStep(const std::vector<TileId>& ids, int index, bool backward) {
+  SpaceState& space = spaces_[index];
+  const SymInt step = space.step;
+  const auto at = [&](SymInt other, SymInt is_there) {
+    SpaceState state;
+    state.extent = space.extent;
+    state.column = Substitute(space.column, step, other);
+    state.mask = SymAnd(Substitute(space.mask, step, other), is_there);
+    MapColumn(tile_.spaces[index], state, lets_);
+    return state;
+  };
+  std::vector<TileId> loads;
+  for (TileId id : ids) {
+    if (levels_[id] > Level::kRow && !space.resident.contains(id) && IsLoadedFirst(id, space))
+      loads.push_back(id);
+  }
+  SpaceState first = at(backward ? space.steps - 1 : SymInt(0), SymGt(space.steps, 0));
+  std::map<TileId, int> fragments;
+  for (TileId id : loads) {
+    LoadForStep(id, first, *first.importer, SymAnd(first.mask, row_mask_));
+    fragments[id] = places_[id].fragment;
+  }
+  next_step_.at =
+      backward ? at(step - 1, SymGt(step, 0)) : at(step + 1, SymLt(step + 1, space.steps));
+  next_step_.backward = backward;
+  next_step_.fragments = std::move(fragments);
+}
+
+void Expander::LoadNextStep() {
+  const SymInt mask = SymAnd(next_step_.at.mask, row_mask_);
+  for (const auto& [id, fragment] : next_step_.fragments)
+    LoadUnit(id, fragment, *next_step_.at.importer, mask);
 }
 
 Access Expander::StoreAccess(const TileStore& store, SymImporter& importer) const {

@@ -64,6 +64,14 @@ class Expander {
     bool persistent = false;
   };
 
+  // Loads of the step that comes next: into the fragments of this one, as soon as it is done with
+  // them.
+  struct NextStep {
+    SpaceState at;
+    bool backward = false;  // From the last step to the first.
+    std::map<TileId, int> fragments;
+  };
+
   // What differs between the body of a row and its ends; the other of them, while one is written.
   struct Ends {
     SymInt element;  // Which of the ends' elements a thread has.
@@ -90,7 +98,8 @@ class Expander {
     std::vector<int> fragments;  // One a component, RowSlots() slots each.
     int chunk = -1;              // Welford: the elements of a step, and how many there are.
     int chunk_sum = -1, chunk_count = -1;
-    bool even = false;  // A vector's elements are all in the chunk or none, so one count does.
+    bool even = false;   // A vector's elements are all in the chunk or none, so one count does.
+    bool whole = false;  // All elements are in the chunk.
     SymInt CountSlot(SymInt row_slot) const { return even ? SymInt(0) : row_slot; }
   };
 
@@ -126,6 +135,7 @@ class Expander {
   SymInt InBody(SymInt extent) const;
   void SwapEnds();
   SymInt WholeVector(SymInt mask) const;
+  SymInt WholeStep(SymInt mask) const;
   SymInt UnitMask(SymInt mask) const;
   SymInt Leader() const {
     return SymAnd(SymEq(rank_, 0), SymAnd(SymEq(at_.column_lane, 0), SymEq(at_.column_warp, 0)));
@@ -155,7 +165,11 @@ class Expander {
   bool IsVectorLoad(const TileValue& value, SymImporter& importer) const;
   void ComputeRowValues(const std::vector<TileId>& ids, int space);
   bool HoldAcrossPasses(TileId id, SpaceState& space);
+  bool IsLoadedFirst(TileId id, const SpaceState& space) const;
   void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
+  void LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt mask);
+  void LoadFirstStep(const std::vector<TileId>& ids, int space, bool backward);
+  void LoadNextStep();
   Access StoreAccess(const TileStore& store, SymImporter& importer) const;
   void EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask);
   void EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer, SymInt mask);
@@ -179,7 +193,7 @@ class Expander {
   std::optional<Operand> InsideFlag(SymInt mask);
   void Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer);
   void CountInChunk(const Accumulator& a, std::optional<Operand> inside, int elements);
-  void MergeChunk(Accumulator& a, SpaceState& space);
+  void MergeChunk(Accumulator& a, SymInt mask);
   void FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
   void FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
@@ -272,6 +286,7 @@ class Expander {
   CacheHint stores_ = CacheHint::Default;  // Of the current pass.
   std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
   std::map<TileId, bool> zero_outside_;
+  NextStep next_step_;
   std::vector<TileId> early_;  // Loads for later passes that the current one issues.
   std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
   // Where CTAs take rows in turn: the turn, how many at most, the set of rows that the CTA or its

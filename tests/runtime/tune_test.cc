@@ -111,6 +111,9 @@ TEST_F(TuneTest, FindsKeepsAndTellsTheFastest) {
   EXPECT_EQ(g.best_us, 10);
   EXPECT_EQ(g.ratio(), 2);
   EXPECT_EQ(g.tried, static_cast<int>(lines.size()) - 2);
+  ASSERT_EQ(g.timed.size(), g.tried);
+  EXPECT_EQ(g.timed[0].schedule, lines[7]);
+  EXPECT_EQ(g.timed[0].us, 10);
   EXPECT_EQ(g.failed, 1);
   EXPECT_EQ(g.note, absl::StrCat(lines[5], ": the clock is gone"));
   EXPECT_EQ(g.spilled + g.wrong + g.untried, 0);

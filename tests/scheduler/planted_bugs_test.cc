@@ -82,11 +82,15 @@ TEST(PlantedBugs, LayerNormInRegisters) {
       ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 1003}}, .inputs = AwayFromZero}}), 20);
 }
 
+// Rows of several steps, each of which loads for the next.
 TEST(PlantedBugs, LayerNormReadAgain) {
-  const auto edit = [](Schedule& s) { s.persistent = false; };
+  const auto edit = [](Schedule& s) {
+    s.persistent = false;
+    s.warps_per_row = s.row_warps = 2;
+  };
   EXPECT_GT(
       ExpectAllFound(kLayerNorm,
-                     {{.sizes = {{"M", 5}, {"N", 1003}}, .edit = edit, .inputs = AwayFromZero}}),
+                     {{.sizes = {{"M", 5}, {"N", 2503}}, .edit = edit, .inputs = AwayFromZero}}),
       20);
 }
 
@@ -115,7 +119,7 @@ TEST(PlantedBugs, LayerNormShared) {
       s.warps_per_row = 2;
       s.registers = 4;
     };
-    EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 701}}, .edit = edit}}), 40);
+    EXPECT_GT(ExpectAllFound(kLayerNorm, {{.sizes = {{"M", 5}, {"N", 1501}}, .edit = edit}}), 40);
   }
 }
 
