@@ -10,13 +10,12 @@ std::string Schedule::ToString() const {
     absl::StrAppend(&text, outer ? " outer" : " inner", ", ", threads(), " threads, vector ",
                     vector);
     if (kind == SchedulerKind::kReduction || warps_per_row * lanes_per_row > 1 || split > 1) {
-      absl::StrAppend(&text, ", ", lanes_per_row * warps_per_row, " threads a row x ", registers,
-                      " vectors, ", rows_per_cta(), " rows a CTA, ",
-                      // Else the warps of a CTA are all side by side or all on the same rows.
-                      warps_per_row > 1 && row_warps > 1
-                          ? absl::StrCat(row_warps, " warps side by side, ")
-                          : "",
-                      persistent ? "row kept in registers" : "row read again in every pass");
+      absl::StrAppend(
+          &text, ", ", lanes_per_row * warps_per_row, " threads a row x ", registers, " vectors, ",
+          rows_per_cta(), " rows a CTA, ",
+          // Lanes or warps: both may lie along rows.
+          outer && row_warps > 1 ? absl::StrCat(row_warps, " warps side by side, ") : "",
+          persistent ? "row kept in registers" : "row read again in every pass");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) {
         absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,

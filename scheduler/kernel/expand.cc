@@ -199,11 +199,18 @@ absl::Status Expander::ExpandPass(int pass) {
         });
       }
     };
+    const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.pivot >= 0; });
+    const auto find_pivots = [&](SpaceState& first) {
+      if (shifted) FindPivots(ids, first, accumulators);
+      places_.clear();
+    };
     if (space.steps.is_same(1)) {
+      find_pivots(space);
       ExpandStep(ids, space, accumulators, column_stores);
     } else {
       const bool backward = before % 2 == 1;
-      LoadFirstStep(ids, space_index, backward);
+      SpaceState first = LoadFirstStep(ids, space_index, backward);
+      find_pivots(first);
       if (backward) {
         const SymInt behind = out_.env->FreshSymbol("behind", 0, space.steps - 1);
         w_.Loop(behind, space.steps, false, [&] {
@@ -215,11 +222,14 @@ absl::Status Expander::ExpandPass(int pass) {
       }
       next_step_ = {};
     }
+    for (const Accumulator& a : accumulators) {
+      if (a.pivot >= 0) Unshift(a);
+    }
     AtEnds([&] {
       if (spaces_[space_index].mask.is_same(0)) return;
       places_.clear();
       std::vector<Accumulator> each = accumulators;
-      for (Accumulator& a : each) a.chunk = -1;
+      for (Accumulator& a : each) a.pivot = -1;
       ExpandStep(Collect(pass), spaces_[space_index], each, column_stores);
     });
   }
@@ -292,22 +302,6 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     if (!holds_.computed[id]) places_[id] = {w_.NewFragment("x", tile_.values[id].dtype), 0};
   }
 
-  // Sums of chunks begin anew; a chunk of which all is inside has a count that is known.
-  const auto start_chunks = [&](SymInt mask) {
-    for (Accumulator& a : accumulators) {
-      if (a.chunk < 0) continue;
-      const bool counts = tile_.reductions[a.id].predicate.is_same(1);
-      a.even = !DependsOn(mask, v_) && counts;
-      a.whole = mask.is_same(1) && counts;
-      const Operand zero = BlockWriter::Number(w_.dtype(a.chunk_sum), 0);
-      OverRowSlots([&] {
-        w_.Set(a.chunk_sum, RowSlot(), OpKind::Copy, {zero});
-        if (!a.even) w_.Set(a.chunk_count, RowSlot(), OpKind::Copy, {zero});
-      });
-      if (a.even && !a.whole) w_.Set(a.chunk_count, 0, OpKind::Copy, {zero});
-    }
-  };
-
   std::vector<bool> neutral(accumulators.size());
   auto vector = [&](SymInt mask) {
     for (TileId id : unit) {
@@ -340,33 +334,27 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       }
     });
     for (const Accumulator& a : accumulators) {
-      if (a.even && !a.whole) CountInChunk(a, InsideFlag(mask), outer_ ? 1 : vector_);
+      if (a.pivot < 0 || a.whole || a.counts_each) continue;
+      Count(a, InsideFlag(Substitute(mask, v_, 0)), outer_ ? 1 : vector_);
     }
     for (size_t i = 0; i < stores.size(); ++i) {
       if (staged[i] >= 0) EmitVectorStore(*stores[i], staged[i], importer, mask);
     }
   };
   // Where rows end inside a vector, the vectors that lie wholly inside, nearly all of them, are
-  // spared the masks of reductions, and those wholly outside do nothing but fill in chunks: what
-  // they hold from another pass has never been computed.
-  const auto outside = [&] {
-    OverElements([&] {
-      for (const Accumulator& a : accumulators) {
-        if (a.chunk < 0) continue;
-        w_.Set(a.chunk, u_ * vector_ + v_, OpKind::Copy,
-               {BlockWriter::Number(w_.dtype(a.chunk), 0)});
-      }
-    });
-  };
-  const bool chunks = absl::c_any_of(accumulators, [](auto& a) { return a.chunk >= 0; });
+  // spared the masks of reductions, and those wholly outside do nothing.
+  const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.pivot >= 0; });
   const bool holds = absl::c_any_of(holds_.computed, [](bool held) { return held; });
   // One warp has all of a row's ends.
   const auto touched_only = [&](SymInt mask) {
     w_.Branch(
         mask, [&] { vector(1); }, [] {});
   };
+  const bool finds_pivots = absl::c_any_of(accumulators, [](auto& a) { return a.finds_pivot; });
   const auto points = [&](SymInt mask, bool last) {
-    start_chunks(mask);
+    for (Accumulator& a : accumulators) {
+      if (a.pivot >= 0) StartStep(a, mask);
+    }
     for (size_t i = 0; i < accumulators.size(); ++i)
       neutral[i] = !DependsOn(mask, v_) && IsNeutralOutside(accumulators[i]);
     const bool all_neutral = absl::c_all_of(neutral, [](bool n) { return n; });
@@ -375,29 +363,23 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
         return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
       if (!DependsOn(mask, v_)) return vector(mask);
       auto ragged = [&] { vector(mask); };
-      auto touched = [&] {
-        w_.Branch(UnitMask(mask), ragged, [&] {
-          if (chunks) outside();
-        });
-      };
+      auto touched = [&] { w_.Branch(UnitMask(mask), ragged, [] {}); };
       if (accumulators.empty()) return touched();
       w_.Branch(
           WholeVector(mask), [&] { vector(1); }, touched);
     };
     OverUnits([&] {
       unit();
-      if (!last) LoadNextStep();
+      if (!last && !finds_pivots) LoadNextStep();
     });
-    for (Accumulator& a : accumulators) {
-      if (a.chunk >= 0) MergeChunk(a, mask);
+    for (const Accumulator& a : accumulators) {
+      if (a.pivot >= 0) EndStep(a);
     }
   };
-  // Nearly all steps of a chunk lie inside as a whole; of those from the first on only the last
-  // does not.
-  const SymInt whole = WholeStep(mask);
-  if (chunks && !at_ends_ && space.step.is_symbolic() && !mask.is_same(1)) {
+  // Nearly all steps lie inside as a whole; of those from the first on only the last does not.
+  if (shifted && !finds_pivots && !at_ends_ && space.step.is_symbolic() && !mask.is_same(1)) {
     w_.Branch(
-        whole, [&] { points(1, false); }, [&] { points(mask, !next_step_.backward); });
+        WholeStep(mask), [&] { points(1, false); }, [&] { points(mask, !next_step_.backward); });
   } else {
     points(mask, false);
   }

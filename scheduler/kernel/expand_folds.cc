@@ -36,9 +36,9 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
     OverRowSlots(start);
   }
   if (r.op == OpKind::Welford && !r.merge && r.over == Over::Columns) {
-    a.chunk = w_.NewFragment("chunk", r.dtype, static_cast<int>(registers_) * vector_);
-    a.chunk_sum = w_.NewFragment("sum", r.dtype, RowSlots());
-    a.chunk_count = w_.NewFragment("count", r.dtype, RowSlots());
+    a.pivot = w_.NewFragment("pivot", r.dtype, RowSlots());
+    a.sum = w_.NewFragment("sum", r.dtype, RowSlots());
+    a.squares = w_.NewFragment("squares", r.dtype, RowSlots());
   }
   return a;
 }
@@ -69,14 +69,7 @@ std::optional<Operand> Expander::InsideFlag(SymInt mask) {
 void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer) {
   const TileReduction& r = tile_.reductions[a.id];
   const StateOperands neutral = NeutralState(r.op, r.dtype);
-  if (a.chunk >= 0) {
-    const Operand value = Masked(Read(r.operands[0]), neutral[0], inside, r.dtype);
-    const SymInt slot = u_ * vector_ + v_;
-    w_.Set(a.chunk, slot, OpKind::Copy, {value});
-    w_.Set(a.chunk_sum, RowSlot(), OpKind::Add, {Operand::Reg(a.chunk_sum, RowSlot()), value});
-    if (!a.even) CountInChunk(a, inside, 1);
-    return;
-  }
+  if (a.pivot >= 0) return AccumulateShifted(a, inside);
   StateOperands state;
   if (r.merge) {
     for (TileId id : r.operands) state.push_back(Read(id));
@@ -100,59 +93,97 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
   MergeState(w_, r.op, a.fragments, SlotOf(a), state);
 }
 
-void Expander::CountInChunk(const Accumulator& a, std::optional<Operand> inside, int elements) {
-  const DType t = w_.dtype(a.chunk_count);
-  const SymInt slot = a.CountSlot(RowSlot());
-  const Operand more =
-      Masked(BlockWriter::Number(t, elements), BlockWriter::Number(t, 0), inside, t);
-  w_.Set(a.chunk_count, slot, OpKind::Add, {Operand::Reg(a.chunk_count, slot), more});
+// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983, shifted data.
+void Expander::AccumulateShifted(const Accumulator& a, std::optional<Operand> inside) {
+  const TileReduction& r = tile_.reductions[a.id];
+  const DType t = r.dtype;
+  const Operand zero = BlockWriter::Number(t, 0), pivot = Operand::Reg(a.pivot, RowSlot());
+  const auto add = [&](int fragment, Operand value) {
+    w_.Set(fragment, RowSlot(), OpKind::Add, {Operand::Reg(fragment, RowSlot()), value});
+  };
+  if (a.counts_each) Count(a, inside, 1);
+  if (a.finds_pivot) return add(a.pivot, Masked(Read(r.operands[0]), zero, inside, t));
+  const Operand deviation =
+      Masked(w_.Make(t, OpKind::Sub, {Read(r.operands[0]), pivot}), zero, inside, t);
+  add(a.sum, deviation);
+  w_.Set(a.squares, RowSlot(), OpKind::Fma,
+         {deviation, deviation, Operand::Reg(a.squares, RowSlot())});
 }
 
-// The step's elements are at hand: their mean, then their squared deviations, then Chan's
-// formula.
-void Expander::MergeChunk(Accumulator& a, SymInt mask) {
-  const DType t = tile_.reductions[a.id].dtype;
-  const int mean = w_.NewFragment("mean", t, RowSlots()), m2 = w_.NewFragment("m2", t, RowSlots());
-  const SymInt counted = a.CountSlot(RowSlot());
-  const int64_t all = registers_ * (outer_ ? 1 : vector_);
-  const Operand count = a.whole ? BlockWriter::Number(t, static_cast<double>(all))
-                                : Operand::Reg(a.chunk_count, counted);
-  // What follows from counts alone, once if they are all the same.
-  const auto once = [&](auto make) {
-    std::optional<decltype(make())> known;
-    if (a.even) known = make();
-    return [known, make] { return known ? *known : make(); };
-  };
-  const auto divisor = once([&] {
-    return a.whole ? count : w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
-  });
-  // By a power of two the product is the quotient.
-  const bool exact = a.whole && (all & (all - 1)) == 0;
+// All rows have as many elements, and the first of a vector is inside if any is: one count does.
+void Expander::Count(const Accumulator& a, std::optional<Operand> inside, int64_t elements) {
+  const int count = a.fragments[2];
+  const DType t = w_.dtype(count);
+  const Operand more = Masked(BlockWriter::Number(t, static_cast<double>(elements)),
+                              BlockWriter::Number(t, 0), inside, t);
+  w_.Set(count, 0, OpKind::Add, {Operand::Reg(count), more});
+}
+
+// A step has sums of its own, as other sums have (IsSummedByStep).
+void Expander::StartStep(Accumulator& a, SymInt mask) {
+  a.whole = mask.is_same(1);
+  a.counts_each = !outer_ && DependsOn(mask, v_);
+  if (a.finds_pivot) return;
+  const Operand zero = BlockWriter::Number(w_.dtype(a.sum), 0);
   OverRowSlots([&] {
-    const Operand sum = Operand::Reg(a.chunk_sum, RowSlot());
-    if (exact) {
-      w_.Set(mean, RowSlot(), OpKind::Mul,
-             {sum, BlockWriter::Number(t, 1 / static_cast<double>(all))});
-    } else {
-      w_.Set(mean, RowSlot(), OpKind::Div, {sum, divisor()});
+    w_.Set(a.sum, RowSlot(), OpKind::Copy, {zero});
+    w_.Set(a.squares, RowSlot(), OpKind::Copy, {zero});
+  });
+}
+
+void Expander::EndStep(const Accumulator& a) {
+  if (a.whole) Count(a, std::nullopt, registers_ * (outer_ ? 1 : vector_));
+  if (a.finds_pivot) return;
+  OverRowSlots([&] {
+    for (const auto& [all, step] :
+         {std::pair(a.fragments[0], a.sum), {a.fragments[1], a.squares}}) {
+      w_.Set(all, RowSlot(), OpKind::Add,
+             {Operand::Reg(all, RowSlot()), Operand::Reg(step, RowSlot())});
     }
-    w_.Set(m2, RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
   });
-  OverUnits([&] {
-    OverElements([&] {
-      const SymInt slot = u_ * vector_ + v_;
-      const Operand deviation =
-          w_.Make(t, OpKind::Sub, {Operand::Reg(a.chunk, slot), Operand::Reg(mean, RowSlot())});
-      const Operand before = Operand::Reg(m2, RowSlot());
-      const Operand more = w_.Make(t, OpKind::Fma, {deviation, deviation, before});
-      w_.Set(m2, RowSlot(), OpKind::Copy, {Masked(more, before, InsideFlag(mask), t)});
+}
+
+// The means of what a thread has of each of its rows in the first step; 0 where there is nothing or
+// the mean is not finite, so that a row's infinities are its mean's.
+void Expander::FindPivots(const std::vector<TileId>& ids, SpaceState& first,
+                          std::vector<Accumulator>& accumulators) {
+  std::vector<Accumulator> pivots;
+  for (const Accumulator& a : accumulators) {
+    if (a.pivot < 0) continue;
+    pivots.push_back(a);
+    pivots.back().finds_pivot = true;
+    OverRowSlots([&] {
+      w_.Set(a.pivot, RowSlot(), OpKind::Copy, {BlockWriter::Number(w_.dtype(a.pivot), 0)});
     });
-  });
-  const auto weights =
-      once([&] { return WeighWelford(w_, t, Operand::Reg(a.fragments[2], counted), count); });
+  }
+  ExpandStep(ids, first, pivots, {});
+  for (const Accumulator& a : pivots) {
+    const DType t = w_.dtype(a.pivot);
+    const Operand zero = BlockWriter::Number(t, 0), count = Operand::Reg(a.fragments[2]);
+    const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
+    OverRowSlots([&] {
+      const Operand mean = w_.Make(t, OpKind::Div, {Operand::Reg(a.pivot, RowSlot()), divisor});
+      const Operand finite = w_.Make(DType::Bool, OpKind::IsFinite, {mean});
+      w_.Set(a.pivot, RowSlot(), OpKind::Where, {finite, mean, zero});
+    });
+    w_.Set(a.fragments[2], 0, OpKind::Copy, {zero});
+  }
+}
+
+// From sums of deviations to mean and squared deviations from it.
+void Expander::Unshift(const Accumulator& a) {
+  const DType t = w_.dtype(a.pivot);
+  const Operand zero = BlockWriter::Number(t, 0), count = Operand::Reg(a.fragments[2]);
+  const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
   OverRowSlots([&] {
-    MergeWelford(w_, a.fragments, RowSlot(), Operand::Reg(mean, RowSlot()),
-                 Operand::Reg(m2, RowSlot()), weights());
+    const Operand sum = Operand::Reg(a.fragments[0], RowSlot());
+    const Operand squares = Operand::Reg(a.fragments[1], RowSlot());
+    const Operand shift = w_.Make(t, OpKind::Div, {sum, divisor});
+    const Operand less = w_.Make(t, OpKind::Neg, {shift});
+    const Operand m2 = w_.Make(t, OpKind::Fma, {less, sum, squares});
+    w_.Set(a.fragments[1], RowSlot(), OpKind::Maximum, {m2, zero});
+    w_.Set(a.fragments[0], RowSlot(), OpKind::Add, {Operand::Reg(a.pivot, RowSlot()), shift});
+    w_.Set(a.fragments[2], RowSlot(), OpKind::Copy, {count});
   });
 }
 

@@ -19,9 +19,7 @@ bool IsPlainConstant(const TileValue& value) {
 // Whether folding what is outside changes nothing.
 bool Expander::IsNeutralOutside(const Accumulator& a) {
   const TileReduction& r = tile_.reductions[a.id];
-  if (r.merge || !r.predicate.is_same(1)) return false;
-  // Of a chunk the sum; what is counted and what deviates is masked by itself.
-  if (a.chunk >= 0) return IsZeroOutside(r.operands[0]);
+  if (r.merge || a.pivot >= 0 || !r.predicate.is_same(1)) return false;
   if (r.op == OpKind::Sum) {
     return r.products ? IsZeroProduct(r.operands[0], r.operands[1]) : IsZeroOutside(r.operands[0]);
   }

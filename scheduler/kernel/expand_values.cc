@@ -214,8 +214,10 @@ void Expander::LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt m
   }
 }
 
-// Steps over columns: the loads of the first one, and what is to be loaded in each for the next.
-void Expander::LoadFirstStep(const std::vector<TileId>& ids, int index, bool backward) {
+// Steps over columns: the loads of the first one, which is returned, and what is to be loaded in
+// each for the next.
+Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int index,
+                                             bool backward) {
   SpaceState& space = spaces_[index];
   const SymInt step = space.step;
   const auto at = [&](SymInt other, SymInt is_there) {
@@ -241,10 +243,12 @@ void Expander::LoadFirstStep(const std::vector<TileId>& ids, int index, bool bac
       backward ? at(step - 1, SymGt(step, 0)) : at(step + 1, SymLt(step + 1, space.steps));
   next_step_.backward = backward;
   next_step_.fragments = std::move(fragments);
+  return first;
 }
 
 void Expander::LoadNextStep() {
   const SymInt mask = SymAnd(next_step_.at.mask, row_mask_);
+  if (mask.is_same(0)) return;
   for (const auto& [id, fragment] : next_step_.fragments)
     LoadUnit(id, fragment, *next_step_.at.importer, mask);
 }

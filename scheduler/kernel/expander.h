@@ -92,15 +92,17 @@ class Expander {
     SymInt slot;
   };
 
-  // The state of a reduction while a thread folds its elements.
+  // The state of a reduction while a thread folds its elements. That of a Welford reduction is
+  // shifted then: sums of x - pivot and of its square, and how many there are. `pivot` is the mean
+  // of the first step's elements, so the squares lose at most as many bits as there are steps.
   struct Accumulator {
     int id;
     std::vector<int> fragments;  // One a component, RowSlots() slots each.
-    int chunk = -1;              // Welford: the elements of a step, and how many there are.
-    int chunk_sum = -1, chunk_count = -1;
-    bool even = false;   // A vector's elements are all in the chunk or none, so one count does.
-    bool whole = false;  // All elements are in the chunk.
-    SymInt CountSlot(SymInt row_slot) const { return even ? SymInt(0) : row_slot; }
+    int pivot = -1;
+    int sum = -1, squares = -1;  // Of one step.
+    bool finds_pivot = false;    // The elements go to the pivot.
+    bool whole = false;          // All elements of the step are inside.
+    bool counts_each = false;    // A vector may lie partly inside.
   };
 
   // A load that bulk copies make, and the ends of such a row, loaded a turn ahead.
@@ -168,7 +170,7 @@ class Expander {
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
   void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
   void LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt mask);
-  void LoadFirstStep(const std::vector<TileId>& ids, int space, bool backward);
+  SpaceState LoadFirstStep(const std::vector<TileId>& ids, int space, bool backward);
   void LoadNextStep();
   Access StoreAccess(const TileStore& store, SymImporter& importer) const;
   void EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask);
@@ -192,8 +194,13 @@ class Expander {
   Operand Masked(Operand value, Operand neutral, std::optional<Operand> inside, DType dtype);
   std::optional<Operand> InsideFlag(SymInt mask);
   void Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer);
-  void CountInChunk(const Accumulator& a, std::optional<Operand> inside, int elements);
-  void MergeChunk(Accumulator& a, SymInt mask);
+  void AccumulateShifted(const Accumulator& a, std::optional<Operand> inside);
+  void Count(const Accumulator& a, std::optional<Operand> inside, int64_t elements);
+  void StartStep(Accumulator& a, SymInt mask);
+  void EndStep(const Accumulator& a);
+  void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
+                  std::vector<Accumulator>& accumulators);
+  void Unshift(const Accumulator& a);
   void FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
   void FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
