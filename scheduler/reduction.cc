@@ -129,7 +129,8 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     PinColumns(sized, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;
-    s.warps_per_row = 12;
+    // Unpacked, narrow data take more registers of fewer threads.
+    s.warps_per_row = narrow ? 12 : 16;
     s.registers = rows.Words(2, s) <= kMostWords / 2 ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
@@ -144,7 +145,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // wait at a barrier.
   const double held = rows.Words(s.registers, s);
   const bool masks = s.columns_per_step() > sized.columns;
-  const int hiding = busy || !s.persistent                      ? 768
+  const int hiding = busy || (narrow && !s.persistent)          ? 768
                      : two                                      ? 1536
                      : s.shift && many_weights && !wide_weights ? 1280
                      : masks && many_weights                    ? 896
@@ -225,7 +226,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // A thread of an SM that has 512 of them.
   constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28;
   constexpr int kFewPoints = 32, kFewVectors = 8, kMostRowWords = 48;
-  constexpr int kStreamedBytes = 64, kMostStreamedWords = 80;
+  constexpr int kStreamedBytes = 128, kMostStreamedWords = 120;
   const auto take = [&](const OuterTile& tile, Schedule& t) {
     const int lanes = std::clamp(tile.bytes / (t.vector * sized.widest_bytes), 1, 32);
     const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, t.vector), lanes);
@@ -263,7 +264,8 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     if (!sized.shape.crossed() || ctas >= sized.context.device.sms || tile.bytes == 32) break;
   }
   // The next step's vectors are under way beside those and what a thread has of its rows.
-  s.registers = kStreamedBytes / (s.vector * sized.widest_bytes);
+  s.registers = std::max(
+      1, kStreamedBytes / (s.vector * sized.widest_bytes * std::max(1, sized.large_inputs)));
   while (s.registers > 1 &&
          s.vector * (s.registers * sized.input_words + row_words) > kMostStreamedWords) {
     s.registers /= 2;

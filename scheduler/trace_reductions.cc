@@ -133,7 +133,7 @@ std::vector<TileId> Tracer::MergePartials(ExprId e) {
       if (absl::c_binary_search(kept, a)) index = index * Radix(a) + row_coordinates_[a];
     }
   } else {
-    index = tile_.row * options_.split + MergeSpace(options_.split, &space);
+    index = MergeSpace(options_.split, &space) * tile_.rows + tile_.row;
   }
   const DType t = AccumulatorType(group_, e);
   kernel::TileReduction merge;
@@ -180,8 +180,8 @@ int Tracer::AddReduction(kernel::TileReduction reduction, ExprId e) {
   return static_cast<int>(tile_.reductions.size()) - 1;
 }
 
-// Partial states: of a split row one after the other; where rows are crossed, one a row or, of
-// all that the reduction keeps, one a place.
+// Partial states: of split rows those of all rows, part after part; where rows are crossed, one a
+// row or, of all that the reduction keeps, one a place.
 int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
   const std::vector<PartialSlot> slots = PartialSlots(group_, shape_);
   int index = 0;

@@ -162,6 +162,7 @@ absl::Status Expander::ExpandPass(int pass) {
   if (options_.early && space.persistent && space.resident.empty()) CollectEarly(pass);
   const std::vector<TileId> ids = Collect(pass);
   CollectLate(pass, ids);
+  by_unit_ = IsTooMuchForAStep(ids, space);
   ComputeRowValues(ids, space_index);
 
   std::vector<Accumulator> accumulators;

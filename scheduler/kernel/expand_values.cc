@@ -7,6 +7,14 @@
 #include "scheduler/kernel/expander.h"
 
 namespace seam::kernel {
+namespace {
+
+// Of a thread's load of the step that comes next.
+constexpr int kLeastBytesAhead = 8;
+// Registers for what a step loads.
+constexpr double kMostStepWords = 64;
+
+}  // namespace
 
 Operand Expander::Read(TileId id) {
   const TileValue& value = tile_.values[id];
@@ -171,11 +179,24 @@ bool Expander::HoldAcrossPasses(TileId id, SpaceState& space) {
   return !first;
 }
 
+// Whether there are too few registers for all that a step loads: partial states above all.
+bool Expander::IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceState& space) const {
+  if (space.persistent || at_ends_) return false;
+  double words = 0;
+  for (TileId id : ids) {
+    const TileValue& value = tile_.values[id];
+    if (value.kind != TileKind::Load || !value.lets.empty() || levels_[id] <= Level::kRow) continue;
+    const int64_t elements = registers_ * (levels_[id] == Level::kElement ? vector_ : 1);
+    words += static_cast<double>(elements) * DTypeBytes(value.dtype) / 4;
+  }
+  return words > kMostStepWords;
+}
+
 // Whether the loads of a step come before anything uses one of them. Those of elements that lie
 // anywhere, broadcasts mostly and in cache, come with their use, unless a row of them is kept.
 bool Expander::IsLoadedFirst(TileId id, const SpaceState& space) const {
   const TileValue& value = tile_.values[id];
-  if (value.kind != TileKind::Load || !value.lets.empty()) return false;
+  if (value.kind != TileKind::Load || !value.lets.empty() || (by_unit_ && !at_ends_)) return false;
   if (absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && copied_.contains(id)))
     return false;
   if (vector_ == 1 || levels_[id] != Level::kElement || space.resident.contains(id)) return true;
@@ -215,7 +236,8 @@ void Expander::LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt m
 }
 
 // Steps over columns: the loads of the first one, which is returned, and what is to be loaded in
-// each for the next.
+// each for the next. Narrow loads are too many: where they are spread over a step, the sectors that
+// they share are fetched more than once.
 Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int index,
                                              bool backward) {
   SpaceState& space = spaces_[index];
@@ -230,8 +252,9 @@ Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int
   };
   std::vector<TileId> loads;
   for (TileId id : ids) {
-    if (levels_[id] > Level::kRow && !space.resident.contains(id) && IsLoadedFirst(id, space))
-      loads.push_back(id);
+    const bool wide = vector_ * DTypeBytes(tile_.values[id].dtype) >= kLeastBytesAhead &&
+                      IsVectorLoad(tile_.values[id], *space.importer);
+    if (wide && levels_[id] > Level::kRow && IsLoadedFirst(id, space)) loads.push_back(id);
   }
   SpaceState first = at(backward ? space.steps - 1 : SymInt(0), SymGt(space.steps, 0));
   std::map<TileId, int> fragments;

@@ -167,6 +167,7 @@ class Expander {
   bool IsVectorLoad(const TileValue& value, SymImporter& importer) const;
   void ComputeRowValues(const std::vector<TileId>& ids, int space);
   bool HoldAcrossPasses(TileId id, SpaceState& space);
+  bool IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceState& space) const;
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
   void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
   void LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt mask);
@@ -296,6 +297,7 @@ class Expander {
   NextStep next_step_;
   std::vector<TileId> early_;  // Loads for later passes that the current one issues.
   std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
+  bool by_unit_ = false;       // So does it with all loads, which do not fit at once.
   // Where CTAs take rows in turn: the turn, how many at most, the set of rows that the CTA or its
   // cluster has in this one, and how many sets there are.
   SymInt turn_, turns_, set_, sets_;
