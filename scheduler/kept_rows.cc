@@ -1,11 +1,13 @@
 #include "scheduler/kept_rows.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/kept_window.h"
 #include "scheduler/kernel/rows_ahead.h"
 
 namespace seam {
@@ -44,6 +46,28 @@ double KeptRows::AlikeWords() const {
       words += DTypeBytes(v.dtype) / 4.0;
   }
   return words;
+}
+
+int64_t KeptRows::KeptBytes(const Schedule& s) const {
+  int64_t bytes = 0;
+  for (const kernel::TileReduction& r : traced_.tile.reductions) {
+    if (r.over != kernel::Over::SomeColumns) continue;
+    const kernel::KeptWindow window = kernel::KeptWindowOf(r.kept, r.inner, s.outer ? 1 : s.vector,
+                                                           s.columns_per_step(), s.registers);
+    for (int c = 0; c < kernel::NumComponents(r.op); ++c)
+      bytes +=
+          window.states() * s.rows_per_cta() * DTypeBytes(kernel::ComponentType(r.op, r.dtype, c));
+  }
+  return bytes;
+}
+
+int64_t KeptRows::KeptPeriod() const {
+  int64_t period = 1;
+  for (const kernel::TileReduction& r : traced_.tile.reductions) {
+    if (r.over == kernel::Over::SomeColumns)
+      period = std::lcm(period, (r.kept * r.inner).maybe_int().value_or(0));
+  }
+  return period;
 }
 
 int64_t KeptRows::StageBytes(const Schedule& s) const {

@@ -27,6 +27,11 @@ class KeptRows {
   // Registers for what all rows read alike at a point, weights above all.
   double AlikeWords() const;
 
+  // Of reductions that keep some columns: bytes of shared memory for what a CTA's threads leave of
+  // them, and after so many columns it is the same ones' turn again; 0 where that is not known.
+  int64_t KeptBytes(const Schedule& s) const;
+  int64_t KeptPeriod() const;
+
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
   int64_t StageBytes(const Schedule& s) const;
 

@@ -117,6 +117,7 @@ absl::Status Expander::Prepare() {
   levels_.resize(tile_.values.size());
   loose_ = FindLoose(tile_);
   ends_.levels.resize(tile_.values.size());
+  PrepareKept();
   PrepareRowCopies();
   const HoldLimits limits = Limits();
   packs_ = !limits.unpacked;
@@ -170,6 +171,18 @@ absl::Status Expander::ExpandPass(int pass) {
       accumulators.push_back(NewAccumulator(static_cast<int>(i)));
   }
   const size_t folded = accumulators.size();
+  for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+    if (tile_.reductions[i].pass == pass && tile_.reductions[i].over == Over::SomeColumns)
+      accumulators.push_back(NewAccumulator(static_cast<int>(i)));
+  }
+  // Those that keep some columns: folded after each step, or after the last one.
+  std::vector<Accumulator> by_step(accumulators.begin() + static_cast<int64_t>(folded),
+                                   accumulators.end());
+  const auto split = std::stable_partition(
+      by_step.begin(), by_step.end(),
+      [&](const Accumulator& a) { return IsKeptByStep(a) && !space.steps.is_same(1); });
+  const std::vector<Accumulator> in_the_end(split, by_step.end());
+  by_step.erase(split, by_step.end());
   for (const Accumulator& a : across_rows_) {
     if (tile_.reductions[a.id].pass == pass) accumulators.push_back(a);
   }
@@ -193,11 +206,14 @@ absl::Status Expander::ExpandPass(int pass) {
       ExpandStep(ids, space, of_step, column_stores);
       for (size_t i = 0; i < of_step.size(); ++i) {
         if (!IsSummedByStep(of_step[i])) continue;
-        OverRowSlots([&] {
-          MergeState(w_, OpKind::Sum, accumulators[i].fragments, RowSlot(),
-                     {Operand::Reg(of_step[i].fragments[0], RowSlot())});
+        const SymInt slot = SlotOf(of_step[i]);
+        OverStates(of_step[i], [&] {
+          MergeState(w_, OpKind::Sum, accumulators[i].fragments, slot,
+                     {Operand::Reg(of_step[i].fragments[0], slot)});
         });
       }
+      if (!by_step.empty()) w_.Emit(CtaSync{});
+      FoldKept(by_step, pass);
     };
     if (space.steps.is_same(1)) {
       ExpandStep(ids, space, accumulators, column_stores);
@@ -219,7 +235,10 @@ absl::Status Expander::ExpandPass(int pass) {
     });
   }
   accumulators.resize(folded);
-  FoldAcrossThreads(accumulators);
+  LeaveAfterSteps(in_the_end);
+  const bool synchronized = FoldAcrossThreads(accumulators);
+  if (!in_the_end.empty() && !synchronized) w_.Emit(CtaSync{});
+  FoldKept(in_the_end, pass);
   KeepPackedFor(pass);
   for (const Accumulator& a : accumulators) StorePartial(a.id, a.fragments);
   return absl::OkStatus();
@@ -286,6 +305,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     });
     if (a.even) w_.Set(a.chunk_count, 0, OpKind::Copy, {zero});
   }
+  AwaitKept(accumulators, options_.grid > 0 || !space.steps.is_same(1));
   // Values held for stores, a vector each.
   std::vector<int> staged;
   for (const TileStore* store : stores) {
@@ -365,7 +385,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     w_.Branch(
         mask, [&] { vector(1); }, [] {});
   };
-  OverUnits([&] {
+  const auto unit_at = [&] {
     if (at_ends_)
       return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
     if (!DependsOn(mask, v_)) return vector(mask);
@@ -378,6 +398,15 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     if (accumulators.empty()) return touched();
     w_.Branch(
         WholeVector(mask), [&] { vector(1); }, touched);
+  };
+  OverUnits([&] {
+    for (const Accumulator& a : accumulators) {
+      if (IsKeptByStep(a)) OverStates(a, [&] { SetNeutral(a); });
+    }
+    unit_at();
+    for (const Accumulator& a : accumulators) {
+      if (IsKeptByStep(a)) LeaveKept(a);
+    }
   });
   for (Accumulator& a : accumulators) {
     if (a.chunk >= 0) MergeChunk(a, space);

@@ -7,6 +7,7 @@
 //   expand_values.cc   loads, arithmetic, stores
 //   expand_neutral.cc  what holds outside the mask, so that reductions need none
 //   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
+//   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
 //
@@ -24,6 +25,7 @@
 #include "scheduler/kernel/block_writer.h"
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/kept_window.h"
 #include "scheduler/kernel/reduction_state.h"
 #include "scheduler/kernel/rows_ahead.h"
 
@@ -90,8 +92,17 @@ class Expander {
     std::vector<int> fragments;  // One a component, RowSlots() slots each.
     int chunk = -1;              // Welford: the elements of a step, and how many there are.
     int chunk_sum = -1, chunk_count = -1;
-    bool even = false;  // A vector's elements are all in the chunk or none, so one count does.
+    bool even = false;    // A vector's elements are all in the chunk or none, so one count does.
+    bool single = false;  // One state, however many rows the thread has.
     SymInt CountSlot(SymInt row_slot) const { return even ? SymInt(0) : row_slot; }
+  };
+
+  // A reduction that keeps some columns: where a CTA's threads leave the states of their columns,
+  // one after the other as the columns lie, those of its rows beside each other.
+  struct KeptFold {
+    SymInt kept, inner;
+    KeptWindow window;
+    std::vector<int> arrays;  // Of the components.
   };
 
   // A load that bulk copies make, and the ends of such a row, loaded a turn ahead.
@@ -173,6 +184,7 @@ class Expander {
 
   // Folds.
   Accumulator NewAccumulator(int id);
+  void SetNeutral(const Accumulator& a);
   bool IsSummedByStep(const Accumulator& a) const;
   SymInt SlotOf(const Accumulator& a) const;
   Operand Masked(Operand value, Operand neutral, std::optional<Operand> inside, DType dtype);
@@ -180,12 +192,23 @@ class Expander {
   void Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer);
   void CountInChunk(const Accumulator& a, std::optional<Operand> inside, int elements);
   void MergeChunk(Accumulator& a, SpaceState& space);
-  void FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
+  bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
   void FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
   void StorePartial(int id, const std::vector<int>& fragments);
+
+  // Kept columns.
+  void PrepareKept();
+  bool IsKeptByStep(const Accumulator& a) const;
+  void AwaitKept(const std::vector<Accumulator>& accumulators, bool again);
+  void LeaveKept(const Accumulator& a);
+  void LeaveAfterSteps(const std::vector<Accumulator>& accumulators);
+  void FoldKept(const std::vector<Accumulator>& accumulators, int pass);
+  void FoldAlike(const KeptFold& fold, const std::vector<int>& reductions, int pass);
+  template <typename Body>
+  void OverRounds(const char* name, SymInt rounds, Body body);
 
   // Rows in turn.
   void PrepareRowCopies();
@@ -210,6 +233,8 @@ class Expander {
   bool IsStreamed(const Accumulator& a) const;
   template <typename Move>
   void MoveAcrossRows(const Accumulator& a);
+  template <typename Move>
+  void EmitForVector(Move move);
   SymInt PlaceOfRow() const { return team_ * at_.rows_per_cta + at_.row_local; }
 
   // Writes what `body` does for the ends: vectors of one element, and columns, residents and levels
@@ -242,6 +267,16 @@ class Expander {
   void OverRowSlots(Body body) {
     if (outer_) {
       w_.Loop(v_, vector_, true, body);
+    } else {
+      body();
+    }
+  }
+  // Writes `body` for each state that the thread has of a row's columns: of its rows, or of its
+  // columns that are kept.
+  template <typename Body>
+  void OverStates(const Accumulator& a, Body body) {
+    if (DependsOn(SlotOf(a), v_)) {
+      OverElements(body);
     } else {
       body();
     }
@@ -295,6 +330,7 @@ class Expander {
   std::map<TileId, int> row_values_;
   std::map<TileId, FragmentSlot> places_;
   std::map<int, std::vector<int>> states_;  // Reduction -> fragments of its components.
+  std::map<int, KeptFold> kept_;            // By reduction.
 };
 
 }  // namespace seam::kernel

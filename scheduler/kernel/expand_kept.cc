@@ -1,0 +1,240 @@
+// Reductions that keep some of a row's columns: threads leave the states of theirs in shared
+// memory, and behind a barrier lanes fold, in the order of the columns, those that belong to one
+// kept column. A row leaves a state for each of these in global memory.
+//
+//   columns   | 0 0 0 0 1 1 1 1 2 2 2 2 | 0 0 0 0 1 ...      a: which block of kept columns
+//              a = 0                     a = 1               l: block of columns of one kept column
+//              l=0      l=1     l=2      l=3
+//
+// Where a row takes several steps and each has states of its own, they are folded into those that
+// the steps before have left.
+#include <algorithm>
+#include <vector>
+
+#include "scheduler/kernel/expander.h"
+
+namespace seam::kernel {
+namespace {
+
+constexpr int kUnrolled = 8;
+
+// Lanes that fold a kept column's `entries` together, for `items` of them and so many threads:
+// those with which it takes the fewest steps, an exchange counted as two.
+int FoldLanesFor(SymInt entries, SymInt items, int threads) {
+  if (!entries.is_constant() || !items.is_constant()) return 8;
+  const int64_t each = *entries.maybe_int(), all = *items.maybe_int();
+  int best = 1, exchanges = 0;
+  int64_t least = INT64_MAX;
+  for (int lanes = 1; lanes <= 32; lanes *= 2, ++exchanges) {
+    const int64_t at_once = threads / lanes;
+    const int64_t steps =
+        (all + at_once - 1) / at_once * ((each + lanes - 1) / lanes + 2 * exchanges);
+    if (steps < least) best = lanes;
+    least = std::min(least, steps);
+  }
+  return best;
+}
+
+}  // namespace
+
+void Expander::PrepareKept() {
+  for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+    const TileReduction& r = tile_.reductions[i];
+    if (r.over != Over::SomeColumns) continue;
+    KeptFold fold{base_->Import(r.kept), base_->Import(r.inner), {}, {}};
+    fold.window =
+        KeptWindowOf(fold.kept, fold.inner, outer_ ? 1 : vector_, CtaColumns(), registers_);
+    for (int c = 0; c < NumComponents(r.op); ++c) {
+      fold.arrays.push_back(w_.NewShared("kept", ComponentType(r.op, r.dtype, c),
+                                         fold.window.states() * at_.rows_per_cta));
+    }
+    kept_.emplace(static_cast<int>(i), std::move(fold));
+  }
+}
+
+bool Expander::IsKeptByStep(const Accumulator& a) const {
+  const auto fold = kept_.find(a.id);
+  return fold != kept_.end() && fold->second.window.by_step;
+}
+
+// Nobody may still read the states of the step or turn before.
+void Expander::AwaitKept(const std::vector<Accumulator>& accumulators, bool again) {
+  if (again && std::any_of(accumulators.begin(), accumulators.end(),
+                           [&](const Accumulator& a) { return IsKeptByStep(a); })) {
+    w_.Emit(CtaSync{});
+  }
+}
+
+// A thread's states of the vector at hand, or of its columns in all registers.
+void Expander::LeaveKept(const Accumulator& a) {
+  const KeptFold& fold = kept_.at(a.id);
+  SymInt place = at_.column - rank_ * CtaColumns();
+  if (!fold.window.by_step) place = Substitute(place, u_, 0);
+  if (fold.window.per_state > 1) place = FloorDiv(Substitute(place, v_, 0), fold.window.per_state);
+  for (size_t c = 0; c < a.fragments.size(); ++c) {
+    Store out{a.fragments[c], SlotOf(a)};
+    out.space = Space::Shared;
+    out.array = fold.arrays[c];
+    out.index = place * at_.rows_per_cta + at_.row_local;
+    if (DependsOn(out.slot, v_)) {
+      EmitForVector(out);
+    } else {
+      w_.Emit(out);
+    }
+  }
+}
+
+void Expander::LeaveAfterSteps(const std::vector<Accumulator>& accumulators) {
+  bool first = true;
+  for (const Accumulator& a : accumulators) {
+    if (IsKeptByStep(a)) continue;
+    if (first && options_.grid > 0) w_.Emit(CtaSync{});
+    first = false;
+    LeaveKept(a);
+  }
+}
+
+// Behind a barrier: those with the same kept columns together.
+void Expander::FoldKept(const std::vector<Accumulator>& accumulators, int pass) {
+  std::vector<bool> done(accumulators.size());
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    if (done[i]) continue;
+    const KeptFold& fold = kept_.at(accumulators[i].id);
+    std::vector<int> alike;
+    for (size_t k = i; k < accumulators.size(); ++k) {
+      const KeptFold& other = kept_.at(accumulators[k].id);
+      if (!other.kept.is_same(fold.kept) || !other.inner.is_same(fold.inner)) continue;
+      done[k] = true;
+      alike.push_back(accumulators[k].id);
+    }
+    FoldAlike(fold, alike, pass);
+  }
+}
+
+void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reductions, int pass) {
+  const SpaceState& space = spaces_[tile_.passes[pass].space];
+  const SymInt kept = fold.kept, inner = fold.inner;
+  const int per_state = fold.window.per_state;
+  const int64_t rows = at_.rows_per_cta;
+  const bool steps = fold.window.by_step && !space.steps.is_same(1);
+  // A row, or what is the same in all registers, may lie there whole.
+  const bool whole = !steps && (cluster_ == 1 || !fold.window.by_step);
+  SymInt begin = 0, first = 0, units = FloorDiv(inner, per_state);
+  SymInt blocks =
+      fold.window.by_step ? CeilDiv(space.extent, inner) : FloorDiv(fold.window.columns, inner);
+  if (!whole) {
+    begin = rank_ * CtaColumns();
+    if (steps) begin += space.step * options_.columns_per_step;
+    first = FloorDiv(begin, inner);
+    blocks = Max(Min(CeilDiv(begin + fold.window.columns, inner), blocks) - first, 0);
+    units = FloorDiv(Min(inner, fold.window.columns), per_state);
+  }
+  // The CTAs of a cluster leave all states, whatever columns they have.
+  const bool touched = steps && cluster_ == 1;
+  const SymInt count = touched ? Min(kept, blocks) : kept;
+  const SymInt entries = CeilDiv(blocks, kept) * units, items = count * rows;
+
+  const int lanes = FoldLanesFor(entries, items, out_.threads);
+  const int64_t teams = 32 / lanes, all_teams = out_.threads / lanes;
+  const SymInt lane = Mod(out_.thread_x, 32);
+  // Lanes to what lies beside each other: a kept column's states, or the next one's or row's.
+  const bool beside = rows > 1 || units.is_same(1);
+  const SymInt member = beside ? FloorDiv(lane, teams) : Mod(lane, lanes);
+  const SymInt team =
+      FloorDiv(out_.thread_x, 32) * teams + (beside ? Mod(lane, teams) : FloorDiv(lane, lanes));
+  std::vector<int> masks;
+  for (int bit = 1; bit < lanes; bit *= 2)
+    masks.push_back(beside ? bit * static_cast<int>(teams) : bit);
+
+  const auto fold_item = [&](SymInt item) {
+    const SymInt row_local = Mod(item, rows), row = at_.row - at_.row_local + row_local;
+    const SymInt block = first + FloorDiv(item, rows);
+    const SymInt column = first.is_same(0) ? block : Mod(block, kept);
+    SymInt leads = SymAnd(SymLt(item, items), SymEq(member, 0));
+    if (rows > 1) leads = SymAnd(leads, SymLt(row, rows_));
+    const SymInt to = (row * cluster_ + rank_) * kept + column;
+    // Whether a step before has left a state there.
+    SymInt before = 0;
+    if (steps) {
+      const bool backward = PassesBefore(pass) % 2 == 1;
+      before = backward ? SymLt(space.step, space.steps - 1) : SymGt(space.step, 0);
+      if (touched) {
+        before = backward ? SymGt(space.extent - (kept - 1 - column) * inner,
+                                  begin + fold.window.columns)
+                          : SymLt(column * inner, begin);
+      }
+    }
+    std::vector<Accumulator> states;
+    for (int id : reductions) {
+      const TileReduction& r = tile_.reductions[id];
+      const StateOperands neutral = NeutralState(r.op, r.dtype);
+      Accumulator a{id, {}};
+      a.single = true;
+      for (int c = 0; c < NumComponents(r.op); ++c) {
+        a.fragments.push_back(w_.NewFragment("kept", ComponentType(r.op, r.dtype, c)));
+        if (!steps) continue;
+        Load load{a.fragments.back(), 0};
+        load.array = options_.partials[id][c];
+        load.index = to;
+        load.predicate = SymAnd(leads, before);
+        load.fill = neutral[c].constant;
+        w_.Emit(load);
+      }
+      if (!steps) SetNeutral(a);
+      states.push_back(std::move(a));
+    }
+    const auto fold_entry = [&](SymInt entry) {
+      const SymInt at = block + FloorDiv(entry, units) * kept;
+      const SymInt start = at * inner - begin, unit = Mod(entry, units);
+      const SymInt place = whole ? start : Max(start, 0);
+      SymInt there = SymLt(entry, entries);
+      if (!whole) {
+        const SymInt end = Min(start + inner, fold.window.columns);
+        there =
+            SymAnd(SymAnd(there, SymLt(at - first, blocks)), SymLt(place + unit * per_state, end));
+      }
+      there = SymAnd(there, SymLt(item, items));
+      for (const Accumulator& a : states) {
+        const TileReduction& r = tile_.reductions[a.id];
+        const StateOperands neutral = NeutralState(r.op, r.dtype);
+        StateOperands state;
+        for (size_t c = 0; c < a.fragments.size(); ++c) {
+          Load load{w_.NewFragment("s", w_.dtype(a.fragments[c])), 0};
+          load.space = Space::Shared;
+          load.array = kept_.at(a.id).arrays[c];
+          load.index = (FloorDiv(place, per_state) + unit) * rows + row_local;
+          load.predicate = there;
+          load.fill = neutral[c].constant;
+          w_.Emit(load);
+          state.push_back(Operand::Reg(load.fragment));
+        }
+        MergeState(w_, r.op, a.fragments, 0, state);
+      }
+    };
+    OverRounds("entry", CeilDiv(entries, lanes),
+               [&](SymInt round) { fold_entry(member + round * lanes); });
+    for (const Accumulator& a : states) {
+      FoldLanes(a, masks);
+      for (size_t c = 0; c < a.fragments.size(); ++c) {
+        Store out{a.fragments[c], 0};
+        out.array = options_.partials[a.id][c];
+        out.index = to;
+        out.predicate = leads;
+        w_.Emit(out);
+      }
+    }
+  };
+  OverRounds("item", CeilDiv(items, all_teams),
+             [&](SymInt round) { fold_item(team + round * all_teams); });
+}
+
+// Writes `body` for each of so many rounds, one after the other if they are few.
+template <typename Body>
+void Expander::OverRounds(const char* name, SymInt rounds, Body body) {
+  if (rounds.is_same(1)) return body(0);
+  const SymInt round = out_.env->FreshSymbol(name, 0, rounds - 1);
+  const bool few = rounds.is_constant() && *rounds.maybe_int() <= kUnrolled;
+  w_.Loop(round, rounds, few, [&] { body(round); });
+}
+
+}  // namespace seam::kernel
