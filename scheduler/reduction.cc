@@ -88,7 +88,7 @@ bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> sha
 void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& s) {
   constexpr int kMostWarps = 16;
   const int64_t period = rows.KeptPeriod();
-  if (period == 0) return;
+  if (period == 0 || 2 * period > columns) return;
   const int64_t of_warp = int64_t{s.lanes_per_row} * (s.outer ? 1 : s.vector);
   const int64_t step = period / std::gcd(period, of_warp);
   const int64_t warps = CeilDivide(s.warps_per_row, step) * step;
@@ -735,8 +735,10 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   } else if (interleaved) {
     Schedule inner = s;
     ChooseInterleaved(sized, rows, s);
-    // One read of columns that fill a sector, although those beside them are another CTA's.
-    if (!s.persistent && sized.run * sized.widest_bytes >= kSectorBytes) {
+    // One read of columns that fill a sector, although those beside them are another CTA's; half a
+    // one where CTAs do not share rows, and memory would not be busy.
+    const int64_t filled = sized.run * sized.widest_bytes * (sized.shape.crossed() ? 2 : 1);
+    if (!s.persistent && filled >= kSectorBytes) {
       choose_inner(inner);
       if (inner.persistent) {
         s = inner;

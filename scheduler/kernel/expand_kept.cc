@@ -211,8 +211,10 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
         MergeState(w_, r.op, a.fragments, 0, state);
       }
     };
-    OverRounds("entry", CeilDiv(entries, lanes),
-               [&](SymInt round) { fold_entry(member + round * lanes); });
+    const SymInt rounds = CeilDiv(entries, lanes);
+    const SymInt entry = out_.env->FreshSymbol("entry", 0, rounds - 1);
+    const bool few = rounds.is_constant() && *rounds.maybe_int() <= kUnrolled;
+    w_.Loop(entry, rounds, few, [&] { fold_entry(member + entry * lanes); });
     for (const Accumulator& a : states) {
       FoldLanes(a, masks);
       for (size_t c = 0; c < a.fragments.size(); ++c) {
@@ -224,17 +226,10 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
       }
     }
   };
-  OverRounds("item", CeilDiv(items, all_teams),
-             [&](SymInt round) { fold_item(team + round * all_teams); });
-}
-
-// Writes `body` for each of so many rounds, one after the other if they are few.
-template <typename Body>
-void Expander::OverRounds(const char* name, SymInt rounds, Body body) {
-  if (rounds.is_same(1)) return body(0);
-  const SymInt round = out_.env->FreshSymbol(name, 0, rounds - 1);
-  const bool few = rounds.is_constant() && *rounds.maybe_int() <= kUnrolled;
-  w_.Loop(round, rounds, few, [&] { body(round); });
+  const SymInt rounds = CeilDiv(items, all_teams);
+  if (rounds.is_same(1)) return fold_item(team);
+  const SymInt item = out_.env->FreshSymbol("item", 0, rounds - 1);
+  w_.Loop(item, rounds, false, [&] { fold_item(team + item * all_teams); });
 }
 
 }  // namespace seam::kernel

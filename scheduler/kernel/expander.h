@@ -207,8 +207,6 @@ class Expander {
   void LeaveAfterSteps(const std::vector<Accumulator>& accumulators);
   void FoldKept(const std::vector<Accumulator>& accumulators, int pass);
   void FoldAlike(const KeptFold& fold, const std::vector<int>& reductions, int pass);
-  template <typename Body>
-  void OverRounds(const char* name, SymInt rounds, Body body);
 
   // Rows in turn.
   void PrepareRowCopies();
