@@ -159,8 +159,9 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
     FoldLanes(a, at_.column_lane_masks);
     states_[a.id] = a.fragments;
   }
-  if (cluster_ > 1) FoldAcrossCluster(accumulators);
-  if (cluster_ > 1 || at_.column_warps == 1 || accumulators.empty()) return false;
+  if (accumulators.empty()) return false;
+  if (cluster_ > 1) return FoldAcrossCluster(accumulators);
+  if (at_.column_warps == 1) return false;
   // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
@@ -239,8 +240,7 @@ void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
 // cluster, which came when that warp had read the states of the exchange before. So two arrays
 // and two barriers in turn do, those of two folds of a turn or of one fold's even and odd turns.
 // A CTA may end when it has waited for the last states: nobody stores to it any more.
-void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
-  if (accumulators.empty()) return;
+bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
   const int64_t states = cluster_ * at_.column_warps;
   const SymInt origin = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) * states : SymInt(0);
   const SymInt barrier =
@@ -266,7 +266,8 @@ void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
   }
   if (tickets_ && !passed_on_) bytes += PassTicketOn(barrier);
   w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
-  if (!passed_on_) w_.Emit(CtaSync{});
+  const bool synchronized = !passed_on_;
+  if (synchronized) w_.Emit(CtaSync{});
   CopyNextRows(false);
   std::vector<int> masks;
   int64_t lanes = 1;
@@ -304,6 +305,7 @@ void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
     }
     FoldLanes(a, masks);
   }
+  return synchronized;
 }
 
 // Merges the states whose components `take` brings into those of the thread's rows. All rows have

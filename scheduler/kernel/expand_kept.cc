@@ -16,7 +16,7 @@
 namespace seam::kernel {
 namespace {
 
-constexpr int kUnrolled = 8;
+constexpr int kUnrolled = 16;
 
 // Lanes that fold a kept column's `entries` together, for `items` of them and so many threads:
 // those with which it takes the fewest steps, an exchange counted as two.
@@ -117,22 +117,33 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
   const int per_state = fold.window.per_state;
   const int64_t rows = at_.rows_per_cta;
   const bool steps = fold.window.by_step && !space.steps.is_same(1);
-  // A row, or what is the same in all registers, may lie there whole.
+  // The blocks of columns, each of one kept column, that lie in the window: from `first` on, so
+  // many and no more than `most`. A row, or what is the same in all registers, lies there whole.
   const bool whole = !steps && (cluster_ == 1 || !fold.window.by_step);
-  SymInt begin = 0, first = 0, units = FloorDiv(inner, per_state);
-  SymInt blocks =
-      fold.window.by_step ? CeilDiv(space.extent, inner) : FloorDiv(fold.window.columns, inner);
+  const SymInt window = fold.window.columns;
+  const SymInt all = CeilDiv(fold.window.by_step ? space.extent : window, inner);
+  SymInt begin = 0, first = 0, blocks = all, most = all, units = FloorDiv(inner, per_state);
   if (!whole) {
     begin = rank_ * CtaColumns();
     if (steps) begin += space.step * options_.columns_per_step;
     first = FloorDiv(begin, inner);
-    blocks = Max(Min(CeilDiv(begin + fold.window.columns, inner), blocks) - first, 0);
-    units = FloorDiv(Min(inner, fold.window.columns), per_state);
+    blocks = Max(Min(CeilDiv(begin + window, inner), all) - first, 0);
+    most = Min(all, CeilDiv(window, inner) + (Mod(window, inner).is_same(0) ? 0 : 1));
+    units = FloorDiv(Min(inner, window), per_state);
   }
-  // The CTAs of a cluster leave all states, whatever columns they have.
-  const bool touched = steps && cluster_ == 1;
-  const SymInt count = touched ? Min(kept, blocks) : kept;
-  const SymInt entries = CeilDiv(blocks, kept) * units, items = count * rows;
+  const SymInt entries = CeilDiv(most, kept) * units, items = Min(kept, most) * rows;
+  // Whether a step before has left the state of a column.
+  const bool backward = PassesBefore(pass) % 2 == 1;
+  const auto is_there = [&](SymInt column) {
+    if (!steps) return SymInt(0);
+    if (cluster_ > 1) return backward ? SymLt(space.step, space.steps - 1) : SymGt(space.step, 0);
+    return backward ? SymGt(space.extent - (kept - 1 - column) * inner, begin + window)
+                    : SymLt(column * inner, begin);
+  };
+  if (!whole && cluster_ > 1)
+    LeaveNeutral(reductions, kept, [&](SymInt column) {
+      return SymAnd(SymGe(Mod(column - first, kept), blocks), SymNot(is_there(column)));
+    });
 
   const int lanes = FoldLanesFor(entries, items, out_.threads);
   const int64_t teams = 32 / lanes, all_teams = out_.threads / lanes;
@@ -148,22 +159,12 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
 
   const auto fold_item = [&](SymInt item) {
     const SymInt row_local = Mod(item, rows), row = at_.row - at_.row_local + row_local;
-    const SymInt block = first + FloorDiv(item, rows);
+    const SymInt number = FloorDiv(item, rows), block = first + number;
     const SymInt column = first.is_same(0) ? block : Mod(block, kept);
     SymInt leads = SymAnd(SymLt(item, items), SymEq(member, 0));
+    if (!whole) leads = SymAnd(leads, SymLt(number, blocks));
     if (rows > 1) leads = SymAnd(leads, SymLt(row, rows_));
     const SymInt to = (row * cluster_ + rank_) * kept + column;
-    // Whether a step before has left a state there.
-    SymInt before = 0;
-    if (steps) {
-      const bool backward = PassesBefore(pass) % 2 == 1;
-      before = backward ? SymLt(space.step, space.steps - 1) : SymGt(space.step, 0);
-      if (touched) {
-        before = backward ? SymGt(space.extent - (kept - 1 - column) * inner,
-                                  begin + fold.window.columns)
-                          : SymLt(column * inner, begin);
-      }
-    }
     std::vector<Accumulator> states;
     for (int id : reductions) {
       const TileReduction& r = tile_.reductions[id];
@@ -176,7 +177,7 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
         Load load{a.fragments.back(), 0};
         load.array = options_.partials[id][c];
         load.index = to;
-        load.predicate = SymAnd(leads, before);
+        load.predicate = SymAnd(leads, is_there(column));
         load.fill = neutral[c].constant;
         w_.Emit(load);
       }
@@ -189,7 +190,7 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
       const SymInt place = whole ? start : Max(start, 0);
       SymInt there = SymLt(entry, entries);
       if (!whole) {
-        const SymInt end = Min(start + inner, fold.window.columns);
+        const SymInt end = Min(start + inner, window);
         there =
             SymAnd(SymAnd(there, SymLt(at - first, blocks)), SymLt(place + unit * per_state, end));
       }
@@ -217,19 +218,42 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
     w_.Loop(entry, rounds, few, [&] { fold_entry(member + entry * lanes); });
     for (const Accumulator& a : states) {
       FoldLanes(a, masks);
-      for (size_t c = 0; c < a.fragments.size(); ++c) {
-        Store out{a.fragments[c], 0};
-        out.array = options_.partials[a.id][c];
-        out.index = to;
-        out.predicate = leads;
-        w_.Emit(out);
-      }
+      StoreKept(a, to, leads);
     }
   };
   const SymInt rounds = CeilDiv(items, all_teams);
   if (rounds.is_same(1)) return fold_item(team);
   const SymInt item = out_.env->FreshSymbol("item", 0, rounds - 1);
   w_.Loop(item, rounds, false, [&] { fold_item(team + item * all_teams); });
+}
+
+// The CTAs of a cluster leave states of all columns, neutral ones where they have none of them.
+template <typename Predicate>
+void Expander::LeaveNeutral(const std::vector<int>& reductions, SymInt kept, Predicate predicate) {
+  const SymInt turn = out_.env->FreshSymbol("other", 0, CeilDiv(kept, out_.threads) - 1);
+  w_.Loop(turn, CeilDiv(kept, out_.threads), false, [&] {
+    const SymInt column = out_.thread_x + turn * out_.threads;
+    for (int id : reductions) {
+      const TileReduction& r = tile_.reductions[id];
+      Accumulator none{id, {}};
+      none.single = true;
+      for (int c = 0; c < NumComponents(r.op); ++c)
+        none.fragments.push_back(w_.NewFragment("none", ComponentType(r.op, r.dtype, c)));
+      SetNeutral(none);
+      StoreKept(none, (at_.row * cluster_ + rank_) * kept + column,
+                SymAnd(SymLt(column, kept), predicate(column)));
+    }
+  });
+}
+
+void Expander::StoreKept(const Accumulator& a, SymInt to, SymInt predicate) {
+  for (size_t c = 0; c < a.fragments.size(); ++c) {
+    Store out{a.fragments[c], 0};
+    out.array = options_.partials[a.id][c];
+    out.index = to;
+    out.predicate = predicate;
+    w_.Emit(out);
+  }
 }
 
 }  // namespace seam::kernel

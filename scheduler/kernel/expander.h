@@ -194,7 +194,7 @@ class Expander {
   void MergeChunk(Accumulator& a, SpaceState& space);
   bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
-  void FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
+  bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
   void StorePartial(int id, const std::vector<int>& fragments);
@@ -207,6 +207,9 @@ class Expander {
   void LeaveAfterSteps(const std::vector<Accumulator>& accumulators);
   void FoldKept(const std::vector<Accumulator>& accumulators, int pass);
   void FoldAlike(const KeptFold& fold, const std::vector<int>& reductions, int pass);
+  template <typename Predicate>
+  void LeaveNeutral(const std::vector<int>& reductions, SymInt kept, Predicate predicate);
+  void StoreKept(const Accumulator& a, SymInt to, SymInt predicate);
 
   // Rows in turn.
   void PrepareRowCopies();
