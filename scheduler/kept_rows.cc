@@ -7,7 +7,6 @@
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/hold.h"
-#include "scheduler/kernel/kept_window.h"
 #include "scheduler/kernel/rows_ahead.h"
 
 namespace seam {
@@ -48,15 +47,29 @@ double KeptRows::AlikeWords() const {
   return words;
 }
 
+kernel::KeptWindow KeptRows::WindowOf(const kernel::TileReduction& r, const Schedule& s) const {
+  return kernel::KeptWindowOf(r.kept, r.inner, s.outer ? 1 : s.vector, s.columns_per_step(),
+                              s.registers);
+}
+
+int KeptRows::KeptWords(const Schedule& s) const {
+  int words = 0;
+  for (const kernel::TileReduction& r : traced_.tile.reductions) {
+    if (r.over != kernel::Over::SomeColumns) continue;
+    const int states = s.vector / (s.outer ? 1 : WindowOf(r, s).per_state);
+    for (int c = 0; c < kernel::NumComponents(r.op); ++c)
+      words += states * std::max(1, DTypeBytes(kernel::ComponentType(r.op, r.dtype, c)) / 4);
+  }
+  return words;
+}
+
 int64_t KeptRows::KeptBytes(const Schedule& s) const {
   int64_t bytes = 0;
   for (const kernel::TileReduction& r : traced_.tile.reductions) {
     if (r.over != kernel::Over::SomeColumns) continue;
-    const kernel::KeptWindow window = kernel::KeptWindowOf(r.kept, r.inner, s.outer ? 1 : s.vector,
-                                                           s.columns_per_step(), s.registers);
+    const int64_t states = WindowOf(r, s).states() * s.rows_per_cta();
     for (int c = 0; c < kernel::NumComponents(r.op); ++c)
-      bytes +=
-          window.states() * s.rows_per_cta() * DTypeBytes(kernel::ComponentType(r.op, r.dtype, c));
+      bytes += states * DTypeBytes(kernel::ComponentType(r.op, r.dtype, c));
   }
   return bytes;
 }

@@ -173,7 +173,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Half of an SM's threads hide the latency of memory, more where each has little under way; more
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
-  const double held = rows.Words(s.registers, s);
+  const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
   const bool masks = s.columns_per_step() > sized.columns;
   const int hiding = busy                                       ? 768
                      : two                                      ? 1536
@@ -189,7 +189,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
         : many_weights && !wide_weights ? kUnalignedWords
                                         : kUnpackedWords + kEndWords * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
-                         (two && masks ? kMaskWords : 0);
+                         (two && masks ? kMaskWords : 0) + rows.KeptWords(s);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
     s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
   }
@@ -211,8 +211,16 @@ bool IsInterleaved(const SizedGroup& sized, const Schedule& s) {
 void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.lanes_per_row = PowerOfTwoAtLeast(CeilDivide(sized.run, s.vector), 32);
   s.lanes_per_row = std::max<int>(s.lanes_per_row, 32 / PowerOfTwoAtLeast(sized.beside, 32));
+  // Rows that CTAs cannot share: fewer beside each other, as long as those of a warp fill a sector.
+  while (sized.shape.crossed() && s.lanes_per_row < 32 &&
+         16 / s.lanes_per_row * sized.run * sized.widest_bytes >= kSectorBytes &&
+         CeilDivide(sized.rows, 32 / s.lanes_per_row) < 2 * sized.context.device.sms) {
+    s.lanes_per_row *= 2;
+  }
   const int64_t vectors = CeilDivide(sized.columns, int64_t{s.vector} * s.lanes_per_row);
   s.registers = rows.Words(4, s) <= kMostWords / 2 ? 4 : 2;
+  if (sized.shape.crossed() && vectors > 16 * s.registers && rows.Words(8, s) <= kMostWords / 2)
+    s.registers = 8;
   s.warps_per_row = static_cast<int>(std::clamp<int64_t>(CeilDivide(vectors, s.registers), 1, 16));
   s.persistent = s.columns_per_step() >= sized.columns;
   AlignToKept(rows, sized.columns, s);
@@ -223,7 +231,7 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
     constexpr int kPoints = 32;
     s.registers = std::clamp(kPoints / s.vector, 2, 8);
     while (s.registers > 2 && rows.Words(s.registers, s) > kMostWords / 2) s.registers /= 2;
-    s.warps_per_row = 8;
+    s.warps_per_row = sized.shape.crossed() ? 16 : 8;
     AlignToKept(rows, sized.columns, s);
   }
   s.min_ctas_per_sm = std::max(1, 768 / s.threads());
@@ -420,6 +428,9 @@ constexpr Piece kTicketPieces[] = {{8192, 8, 512, 1, 3},
                                    {8192, 16, 512, 1, 3}};
 // The same of wider data.
 constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3}, {8192, 16, 512, 1, 3}};
+
+// Columns that each CTA of a cluster can hold of any rows.
+constexpr int64_t kClusterPiece = 8192;
 
 // Columns that one CTA handles as well, where it keeps states of them and elsewhere.
 constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
@@ -678,6 +689,7 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
 
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device) {
+  constexpr double kFewKept = 8;
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   const AxisSet* rows = RowsOf(summary, FastestAxis(fusion, axes, summary.reductions[0]));
@@ -688,19 +700,33 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     return n;
   };
   double all = 1;
-  for (const AxisSet& space : summary.spaces) all = std::max(all, elements(space));
-  const double num_rows = std::max(1.0, elements(*rows));
+  bool even = true;  // Vectors divide columns, whichever lie fastest in memory.
+  for (const AxisSet& space : summary.spaces) {
+    all = std::max(all, elements(space));
+    for (AxisId a : Difference(space, *rows)) even &= sizes.Extent(axes.extent(a)) % 2 == 0;
+  }
+  const double num_rows = std::max(1.0, elements(*rows)), columns = all / num_rows;
   // Where columns are kept, each row leaves states in memory, four bytes each, which are read
   // again; of each element of the rows at least as many bytes are moved.
-  double states = 0;
+  double states = 0, kept_columns = columns;
   for (const AxisSet& kept : summary.kept) {
     const AxisSet both = Union(kept, *rows);
-    if (both != *rows && !absl::c_linear_search(summary.spaces, both)) states += elements(both);
+    if (both == *rows || absl::c_linear_search(summary.spaces, both)) continue;
+    states += elements(both);
+    kept_columns = std::min(kept_columns, elements(Difference(kept, *rows)));
   }
-  // A CTA takes whole rows, and keeps its SM busy with the part of one that it has in hand.
-  const double in_hand = num_rows * std::min(all / num_rows, double{kOneCtaElements});
+  // A CTA takes whole rows, and keeps its SM busy with the part of one that it has in hand. Of rows
+  // whose columns are kept a cluster has all in hand, and of longer ones a CTA a step. Few columns
+  // may lie beside those of other rows, of which a CTA then takes several, a step of each.
+  double of_row = std::min(columns, double{kOneCtaElements});
+  if (states > 0 && kept_columns < kFewKept) {
+    of_row = std::min(columns, kBusyElements / 4.0);
+  } else if (states > 0 && columns > of_row) {
+    const bool fits = even && columns <= double{kClusterPiece} * device.max_cluster;
+    of_row = fits ? columns : double{kBusyElements};
+  }
   const double busy = double{kBusyElements} * device.sms;
-  return std::min(1.0, in_hand / std::min(all, busy)) * all / (all + 2 * states);
+  return std::min(1.0, num_rows * of_row / std::min(all, busy)) * all / (all + 2 * states);
 }
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
