@@ -706,8 +706,8 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     for (AxisId a : Difference(space, *rows)) even &= sizes.Extent(axes.extent(a)) % 2 == 0;
   }
   const double num_rows = std::max(1.0, elements(*rows)), columns = all / num_rows;
-  // Where columns are kept, each row leaves states in memory, four bytes each, which are read
-  // again; of each element of the rows at least as many bytes are moved.
+  // Where columns are kept, each row leaves states in memory, four bytes each at least, which are
+  // read again; of each element of the rows two bytes are moved, or more.
   double states = 0, kept_columns = columns;
   for (const AxisSet& kept : summary.kept) {
     const AxisSet both = Union(kept, *rows);
@@ -726,7 +726,7 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     of_row = fits ? columns : double{kBusyElements};
   }
   const double busy = double{kBusyElements} * device.sms;
-  return std::min(1.0, num_rows * of_row / std::min(all, busy)) * all / (all + 2 * states);
+  return std::min(1.0, num_rows * of_row / std::min(all, busy)) * all / (all + 4 * states);
 }
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {

@@ -13,6 +13,8 @@
 #include "ir/text/parser.h"
 #include "scheduler/alternatives.h"
 #include "scheduler/group_shape.h"
+#include "scheduler/kernel/kept_window.h"
+#include "segmenter/segment.h"
 #include "segmenter/summary.h"
 #include "tests/support/group_runner.h"
 
@@ -355,6 +357,75 @@ TEST(KeptColumns, AnySums) {
   }
   EXPECT_GT(accepted, 150);
   EXPECT_GT(keep_columns, 40);
+}
+
+// How many states threads leave in shared memory.
+TEST(KeptColumns, Windows) {
+  using kernel::KeptWindow, kernel::KeptWindowOf;
+  // A vector lies in one kept column: a state for each, of every register.
+  EXPECT_EQ(KeptWindowOf(10, 64, 8, 1024, 4), (KeptWindow{1024, 8, true}));
+  // Three kept columns side by side, of which each register has whole sets.
+  EXPECT_EQ(KeptWindowOf(3, 1, 2, 768, 4), (KeptWindow{192, 1, false}));
+  EXPECT_EQ(KeptWindowOf(3, 1, 2, 512, 4), (KeptWindow{512, 1, true}));
+  // What is not known divides nothing.
+  ShapeEnv env;
+  const SymInt n = env.FreshSymbol("N", 1, 100);
+  EXPECT_EQ(KeptWindowOf(n, 1, 2, 768, 4), (KeptWindow{768, 1, true}));
+  EXPECT_EQ(KeptWindowOf(3, 4 * n, 4, 768, 4), (KeptWindow{768, 4, true}));
+}
+
+// Channels last: warps of which each register covers whole sets of channels; long rows in clusters;
+// many rows of which CTAs bring the next ones ahead.
+TEST(KeptColumns, ChosenSchedules) {
+  const auto chosen = [](const std::string& text, std::vector<int64_t> sizes) {
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    EXPECT_TRUE(group.ok()) << group.status();
+    ScheduleContext context;
+    context.sizes = std::move(sizes);
+    context.device = Devices()[0];
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(s.ok()) << s.status();
+    return *s;
+  };
+  const Schedule last = chosen(GroupNorm("bf16", kOrders[1]), {64, 6, 8, 8});
+  EXPECT_EQ(last.lanes_per_row * last.warps_per_row * last.vector % 6, 0);
+  EXPECT_TRUE(last.persistent);
+  const Schedule front = chosen(GroupNorm("bf16", ""), {256, 10, 64, 64});
+  EXPECT_GT(front.cluster, 1);
+  EXPECT_GT(front.stages, 0);
+  EXPECT_TRUE(front.tickets);  // Who has which row changes no bit.
+  EXPECT_FALSE(chosen(GroupNorm("bf16", ""), {8, 5, 65, 65}).shift);
+}
+
+// The gradients of the weights go along where that saves reads, not where few rows that no cluster
+// holds would leave most SMs without work, nor where states would be as many as columns.
+TEST(KeptColumns, WhereAMergePays) {
+  const auto groups = [](const std::string& text, std::map<std::string, int64_t> sizes) {
+    const absl::StatusOr<Fusion> fusion = ParseFusion(text);
+    EXPECT_TRUE(fusion.ok()) << fusion.status();
+    SegmentOptions options;
+    options.sizes = {sizes.begin(), sizes.end()};
+    const absl::StatusOr<SegmentedFusion> cut = Segment(*fusion, RealGuard(), options);
+    EXPECT_TRUE(cut.ok()) << cut.status();
+    return cut->num_groups();
+  };
+  const std::string norm = GroupNorm("bf16", "");
+  EXPECT_EQ(groups(norm, {{"N", 256}, {"K", 10}, {"H", 64}, {"W", 64}}), 1);
+  EXPECT_EQ(groups(norm, {{"N", 8}, {"K", 4}, {"H", 1024}, {"W", 1024}}), 2);
+  constexpr char kSums[] = R"(fusion sums {
+  symbol N
+  symbol M
+  symbol K
+  symbol H
+  input x: f32[N, M, K, H]
+  r = sum(x, axes=[2, 3])
+  k = sum(x, axes=[0, 3])
+  output r
+  output k
+})";
+  EXPECT_EQ(groups(kSums, {{"N", 64}, {"M", 64}, {"K", 32}, {"H", 256}}), 1);
+  EXPECT_EQ(groups(kSums, {{"N", 64}, {"M", 64}, {"K", 2048}, {"H", 2}}), 2);
 }
 
 // A sum that keeps its rows' axes and columns may be needed by the row, and one that folds rows
