@@ -91,8 +91,9 @@ void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& s) {
   if (period == 0 || 2 * period > columns) return;
   const int64_t of_warp = int64_t{s.lanes_per_row} * (s.outer ? 1 : s.vector);
   const int64_t step = period / std::gcd(period, of_warp);
-  const int64_t warps = CeilDivide(s.warps_per_row, step) * step;
-  if (warps == s.warps_per_row || warps * s.row_warps > kMostWarps) return;
+  int64_t warps = CeilDivide(s.warps_per_row, step) * step;
+  if (!s.persistent && warps > kMostWarps) warps = kMostWarps / step * step;
+  if (warps == 0 || warps == s.warps_per_row || warps > kMostWarps) return;
   const int64_t registers =
       s.persistent ? CeilDivide(columns, of_warp * warps * s.cluster) : s.registers;
   if (s.persistent && registers * of_warp * warps * s.cluster * 4 > columns * 5) return;
@@ -560,6 +561,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     s.warps_per_row = 16;
     s.row_warps = s.min_ctas_per_sm = 1;
     s.registers = std::max(1, 8 / s.vector);
+    FitKept(sized, rows, s);
     const int64_t place_bytes = std::max<int64_t>(sized.columns, 1) * states * 4;
     most = std::clamp(sized.context.device.l2_bytes / place_bytes, int64_t{1}, most);
   }
