@@ -296,7 +296,7 @@ class RowAlternatives {
     if (s.grid == 0) return;
     s.one_launch = crossed_ && s.cluster == 1 && s.grid <= ResidentCtas(s, device_);
     const int64_t stage = rows_.StageBytes(s);
-    const int64_t room = device_.smem_bytes_per_cta / s.min_ctas_per_sm - kOtherSharedBytes;
+    const int64_t room = RoomFor(s);
     for (const int stages : {3, 2}) {
       if (stage == 0 || stages * stage > room) continue;
       s.stages = stages;
@@ -304,7 +304,8 @@ class RowAlternatives {
         s.reread = reread;
         for (const bool tickets : {false, true}) {
           s.tickets = tickets;
-          if (!tickets || (!s.shift && (!crossed_ || sized_.context.any_order))) Toggle(s);
+          const bool any_order = !sized_.shape.crosses_all_rows() || sized_.context.any_order;
+          if (!tickets || (!s.shift && any_order)) Toggle(s);
         }
       }
     }
@@ -339,13 +340,19 @@ class RowAlternatives {
     if (s.stages > 0 && sized_.widest_bytes < 4) words += points;
     const int ctas = std::max(1, s.min_ctas_per_sm);
     const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);
-    if (words + kOtherWords > registers) return;
+    if (words + kOtherWords > registers || RoomFor(s) < 0) return;
     const double element_bytes = sized_.input_words * 4;
     double bytes = element_bytes * s.registers * s.vector;
     if (s.stages > 0) bytes *= s.stages - 1;
     // Of all passes the first brings what is read, the last writes.
     const double reads = s.persistent ? 1 : 1.0 + 0.5 * std::max(1, sized_.shape.max_depth);
     collector_.Add(s, collector_.Cost(s, words, bytes, reads), Steps(s));
+  }
+
+  // Bytes of shared memory that a CTA has for stages.
+  int64_t RoomFor(const Schedule& s) const {
+    return device_.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes -
+           rows_.KeptBytes(s);
   }
 
   // Registers of a thread for what it keeps of a row: a minimum cut, the same for as many points.

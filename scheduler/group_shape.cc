@@ -63,15 +63,29 @@ std::vector<bool> FreeReductions(const Fusion& group, const AxisMap& axes) {
   return free;
 }
 
+// Whether the group runs over these axes and over no more than them.
+bool IsWidest(const Fusion& group, const AxisMap& axes, const AxisSet& set) {
+  bool is_space = false;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const AxisSet& space = axes.space(ExprId(i));
+    is_space |= space == set;
+    if (space != set && IsSubset(set, space)) return false;
+  }
+  return is_space;
+}
+
 // How a reduction crosses these rows; nothing if the two cannot share a kernel.
-std::optional<Crossing> CrossingOf(const AxisMap& axes, ExprId e, bool free, const AxisSet& rows) {
+std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, ExprId e, bool free,
+                                   const AxisSet& rows) {
   const AxisSet kept = axes.kept(e), space = axes.space(e);
   if (kept == rows) return Crossing::kNone;
   if (!free || rows.empty()) return std::nullopt;
   if (kept.empty()) return Crossing::kAll;
   if (IsSubset(kept, rows)) return Crossing::kSomeRows;
-  if (Intersection(kept, rows).empty() && kept == Difference(space, rows)) return Crossing::kRows;
-  return std::nullopt;
+  if (kept == Difference(space, rows)) return Crossing::kRows;
+  // A row's states would be as many as its columns.
+  if (IsSubset(rows, kept) || IsWidest(group, axes, Union(kept, rows))) return std::nullopt;
+  return Crossing::kSomeColumns;
 }
 
 // The axes that are rows where reductions keep different ones: what those that are not free keep;
@@ -96,7 +110,7 @@ absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
   ExprId about;
   for (const AxisSet& rows : candidates) {
     const auto other = absl::c_find_if(
-        reductions, [&](ExprId e) { return !CrossingOf(axes, e, free[e.index()], rows); });
+        reductions, [&](ExprId e) { return !CrossingOf(group, axes, e, free[e.index()], rows); });
     if (other == reductions.end()) return rows;
     about = *other;
   }
@@ -121,6 +135,15 @@ AxisSet CommonAxes(const Fusion& group, const AxisMap& axes) {
   return common;
 }
 
+KeptColumns ColumnsKeptBy(const GroupShape& shape, ExprId e) {
+  const AxisSet& kept = shape.axes.kept(e);
+  const auto is_kept = [&](AxisId a) { return absl::c_binary_search(kept, a); };
+  std::vector<AxisId> columns = shape.Columns(shape.axes.space(e));
+  const auto first = absl::c_find_if(columns, is_kept);
+  const auto end = std::find_if(columns.rbegin(), columns.rend(), is_kept).base();
+  return {{first, end}, {end, columns.end()}};
+}
+
 }  // namespace
 
 GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {
@@ -143,6 +166,10 @@ bool GroupShape::crossed() const {
 bool GroupShape::crosses_all_rows() const {
   return absl::c_any_of(crosses,
                         [](Crossing c) { return c == Crossing::kRows || c == Crossing::kAll; });
+}
+
+bool GroupShape::keeps_columns() const {
+  return absl::c_linear_search(crosses, Crossing::kSomeColumns);
 }
 
 std::vector<AxisId> GroupShape::Columns(const AxisSet& space) const {
@@ -244,7 +271,7 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
         ChooseRows(group, axes, reductions, free,
                    shape.order.empty() ? std::nullopt : std::make_optional(shape.order.back())));
     for (ExprId e : reductions)
-      shape.crosses[e.index()] = *CrossingOf(axes, e, free[e.index()], kept);
+      shape.crosses[e.index()] = *CrossingOf(group, axes, e, free[e.index()], kept);
     for (uint32_t i = 0; i < group.num_exprs(); ++i) {
       const ExprId e(i);
       const auto operands = group.operands(e);
@@ -258,6 +285,11 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   }
   for (AxisId a : shape.order) {
     if (absl::c_binary_search(kept, a)) shape.rows.push_back(a);
+  }
+  shape.kept.resize(group.num_exprs());
+  for (ExprId e : reductions) {
+    if (shape.crosses[e.index()] == Crossing::kSomeColumns)
+      shape.kept[e.index()] = ColumnsKeptBy(shape, e);
   }
   shape.outer = !shape.order.empty() && Contains(shape.rows, shape.order.back());
   shape.row_extent = shape.Extent(shape.rows);

@@ -20,10 +20,19 @@ namespace seam {
 
 // What a reduction that keeps other axes than the rows does with them.
 enum class Crossing : uint8_t {
-  kNone,     // Nothing: it keeps the rows.
-  kRows,     // Folds all rows; keeps every column.
-  kAll,      // Folds everything.
-  kSomeRows  // Keeps some axes of the rows, folds the others and its columns.
+  kNone,        // Nothing: it keeps the rows.
+  kRows,        // Folds all rows; keeps every column.
+  kAll,         // Folds everything.
+  kSomeRows,    // Keeps some axes of the rows, folds the others and its columns.
+  kSomeColumns  // Keeps some of the columns and some or no axes of the rows, folds the others.
+};
+
+// The columns for which each row leaves a state, of a reduction that keeps some of them: those
+// between the slowest and the fastest axis that it keeps. One in between that it folds is folded
+// where the states are merged.
+struct KeptColumns {
+  std::vector<AxisId> axes;   // Slow to fast.
+  std::vector<AxisId> inner;  // Columns that are faster.
 };
 
 struct GroupShape {
@@ -34,10 +43,12 @@ struct GroupShape {
   bool reduces = false;
   bool crossed() const;           // Some reduction crosses rows.
   bool crosses_all_rows() const;  // As kRows or kAll.
+  bool keeps_columns() const;     // As kSomeColumns.
   std::vector<int> depth;         // Per value: how many reductions lie in a chain above it.
   int max_depth = 0;
 
   std::vector<Crossing> crosses;     // Per expression.
+  std::vector<KeptColumns> kept;     // Per expression: of kSomeColumns.
   std::vector<bool> finished;        // Per value: after such a reduction.
   std::vector<AxisId> crossed_rows;  // FinishedShape: the rows that were crossed.
 

@@ -1,6 +1,7 @@
 #include "scheduler/kept_rows.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
@@ -44,6 +45,42 @@ double KeptRows::AlikeWords() const {
       words += DTypeBytes(v.dtype) / 4.0;
   }
   return words;
+}
+
+kernel::KeptWindow KeptRows::WindowOf(const kernel::TileReduction& r, const Schedule& s) const {
+  return kernel::KeptWindowOf(r.kept, r.inner, s.outer ? 1 : s.vector, s.columns_per_step(),
+                              s.registers);
+}
+
+int KeptRows::KeptWords(const Schedule& s) const {
+  int words = 0;
+  for (const kernel::TileReduction& r : traced_.tile.reductions) {
+    if (r.over != kernel::Over::SomeColumns) continue;
+    const int states = s.vector / (s.outer ? 1 : WindowOf(r, s).per_state);
+    for (int c = 0; c < kernel::NumComponents(r.op); ++c)
+      words += states * std::max(1, DTypeBytes(kernel::ComponentType(r.op, r.dtype, c)) / 4);
+  }
+  return words;
+}
+
+int64_t KeptRows::KeptBytes(const Schedule& s) const {
+  int64_t bytes = 0;
+  for (const kernel::TileReduction& r : traced_.tile.reductions) {
+    if (r.over != kernel::Over::SomeColumns) continue;
+    const int64_t states = WindowOf(r, s).states() * s.rows_per_cta();
+    for (int c = 0; c < kernel::NumComponents(r.op); ++c)
+      bytes += states * DTypeBytes(kernel::ComponentType(r.op, r.dtype, c));
+  }
+  return bytes;
+}
+
+int64_t KeptRows::KeptPeriod() const {
+  int64_t period = 1;
+  for (const kernel::TileReduction& r : traced_.tile.reductions) {
+    if (r.over == kernel::Over::SomeColumns)
+      period = std::lcm(period, (r.kept * r.inner).maybe_int().value_or(0));
+  }
+  return period;
 }
 
 int64_t KeptRows::StageBytes(const Schedule& s) const {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "scheduler/choose.h"
+#include "scheduler/kernel/kept_window.h"
 #include "scheduler/trace.h"
 
 namespace seam {
@@ -27,10 +28,18 @@ class KeptRows {
   // Registers for what all rows read alike at a point, weights above all.
   double AlikeWords() const;
 
+  // Of reductions that keep some columns: registers of a thread for its states, bytes of shared
+  // memory for what a CTA's threads leave of them, and after so many columns it is the same ones'
+  // turn again; 0 where that is not known.
+  int KeptWords(const Schedule& s) const;
+  int64_t KeptBytes(const Schedule& s) const;
+  int64_t KeptPeriod() const;
+
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
   int64_t StageBytes(const Schedule& s) const;
 
  private:
+  kernel::KeptWindow WindowOf(const kernel::TileReduction& r, const Schedule& s) const;
   KeptRows(const SizedGroup& sized, TracedKernel traced);
 
   double input_words_;

@@ -129,6 +129,7 @@ std::vector<Stage> StagesOf(const Fusion& group, const GroupShape& shape,
     return stages;
   }
   trace.places = static_cast<int>(schedule.rows_at_once());
+  trace.pieces = schedule.cluster;
   stages.push_back({shape, schedule, trace, ""});
   trace.finish = true;
   std::vector<AxisSet> kept;  // Of what is finished.
@@ -152,6 +153,11 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
         "group ", std::string(group.name()),
         ": reductions that cross rows need a grid of CTAs that take whole rows in turn"));
   }
+  if (shape.keeps_columns() && schedule.shift) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", std::string(group.name()),
+                     ": where some columns are kept, vectors begin at a row's first column"));
+  }
   // Those of empty axes count as one.
   const auto elements = [&](absl::Span<const AxisId> axes) {
     SymInt n = 1;
@@ -161,14 +167,24 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
     }
     return n;
   };
+  const auto states = [&](ExprId e) {
+    switch (shape.crosses[e.index()]) {
+      case Crossing::kNone:
+        return elements(shape.rows) * schedule.split;
+      case Crossing::kSomeRows:
+        return elements(shape.rows);
+      case Crossing::kSomeColumns:
+        return elements(shape.rows) * elements(shape.kept[e.index()].axes) * schedule.cluster;
+      case Crossing::kRows:
+      case Crossing::kAll:
+        return elements(shape.axes.kept(e)) * schedule.rows_at_once();
+    }
+    return SymInt(0);
+  };
   for (const PartialSlot& slot : PartialSlots(group, shape)) {
-    const Crossing crossing = shape.crosses[slot.expr.index()];
-    const bool places = crossing == Crossing::kRows || crossing == Crossing::kAll;
     const DType component = kernel::ComponentType(
         group.op(slot.expr), AccumulatorType(group, slot.expr), slot.component);
-    plan->workspaces.push_back(
-        {component, places ? elements(shape.axes.kept(slot.expr)) * schedule.rows_at_once()
-                           : elements(shape.rows) * schedule.split});
+    plan->workspaces.push_back({component, states(slot.expr)});
   }
   return absl::OkStatus();
 }

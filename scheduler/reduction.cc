@@ -6,7 +6,7 @@
 //   cluster  rows longer than a CTA holds: the CTAs of a cluster take a piece each;
 //   split    few rows and long ones: several CTAs a row leave partial states;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
-//            their columns or rows.
+//            their columns or rows, or each row leaves those of the columns that are kept.
 // What is left in parts is finished in the same launch, behind a barrier of the grid, where the
 // device holds the grid at once.
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer
@@ -83,6 +83,50 @@ bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> sha
   return false;
 }
 
+// Gives rows so many warps that a thread has the same ones of the columns that are kept in all of
+// its registers, if that idles few of them: it then leaves one state for all.
+void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& s) {
+  constexpr int kMostWarps = 16;
+  const int64_t period = rows.KeptPeriod();
+  if (period == 0 || 2 * period > columns) return;
+  const int64_t of_warp = int64_t{s.lanes_per_row} * (s.outer ? 1 : s.vector);
+  const int64_t step = period / std::gcd(period, of_warp);
+  int64_t warps = CeilDivide(s.warps_per_row, step) * step;
+  if (!s.persistent && warps > kMostWarps) warps = kMostWarps / step * step;
+  if (warps == 0 || warps == s.warps_per_row || warps > kMostWarps) return;
+  const int64_t registers =
+      s.persistent ? CeilDivide(columns, of_warp * warps * s.cluster) : s.registers;
+  if (s.persistent && registers * of_warp * warps * s.cluster * 4 > columns * 5) return;
+  s.warps_per_row = static_cast<int>(warps);
+  s.registers = static_cast<int>(registers);
+}
+
+// Leaves room in shared memory for the states of columns that are kept: fewer rows a CTA, then
+// fewer columns at once, of rows that are read again.
+void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  const int64_t room = sized.context.device.smem_bytes_per_cta - kOtherSharedBytes;
+  while (rows.KeptBytes(s) > room) {
+    if (s.row_warps > 1) {
+      s.row_warps = 1;
+      continue;
+    }
+    s.persistent = false;
+    if (s.registers > 1) {
+      s.registers /= 2;
+    } else if (s.warps_per_row > 1) {
+      s.warps_per_row /= 2;
+    } else if (s.vector > 1) {
+      s.vector /= 2;
+    } else {
+      break;
+    }
+  }
+  if (const int64_t bytes = rows.KeptBytes(s); bytes > 0) {
+    s.min_ctas_per_sm =
+        static_cast<int>(std::clamp<int64_t>(room / bytes, 1, std::max(1, s.min_ctas_per_sm)));
+  }
+}
+
 // More of vectors that memory keeps narrower than 16 bytes, while these leave a CTA's threads: as
 // much under way, and as much to do beside what a thread does once.
 std::vector<Share> OfNarrowVectors(absl::Span<const Share> shares, const SizedGroup& sized,
@@ -134,6 +178,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     s.registers = rows.Words(2, s) <= kMostWords / 2 ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
+  AlignToKept(rows, sized.columns, s);
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
   // Weights are loaded early where they take few registers or rows share a warp.
@@ -143,7 +188,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Half of an SM's threads hide the latency of memory, more where each has little under way; more
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
-  const double held = rows.Words(s.registers, s);
+  const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
   const bool masks = s.columns_per_step() > sized.columns;
   const int hiding = busy || (narrow && !s.persistent)          ? 768
                      : two                                      ? 1536
@@ -159,7 +204,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
         : many_weights && !wide_weights ? kUnalignedWords
                                         : kUnpackedWords + kEndWords * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
-                         (two && masks ? kMaskWords : 0);
+                         (two && masks ? kMaskWords : 0) + rows.KeptWords(s);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
     s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
   }
@@ -181,18 +226,28 @@ bool IsInterleaved(const SizedGroup& sized, const Schedule& s) {
 void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.lanes_per_row = PowerOfTwoAtLeast(CeilDivide(sized.run, s.vector), 32);
   s.lanes_per_row = std::max<int>(s.lanes_per_row, 32 / PowerOfTwoAtLeast(sized.beside, 32));
+  // Rows that CTAs cannot share: fewer beside each other, as long as those of a warp fill a sector.
+  while (sized.shape.crossed() && s.lanes_per_row < 32 &&
+         16 / s.lanes_per_row * sized.run * sized.widest_bytes >= kSectorBytes &&
+         CeilDivide(sized.rows, 32 / s.lanes_per_row) < 2 * sized.context.device.sms) {
+    s.lanes_per_row *= 2;
+  }
   const int64_t vectors = CeilDivide(sized.columns, int64_t{s.vector} * s.lanes_per_row);
   s.registers = rows.Words(4, s) <= kMostWords / 2 ? 4 : 2;
+  if (sized.shape.crossed() && vectors > 16 * s.registers && rows.Words(8, s) <= kMostWords / 2)
+    s.registers = 8;
   s.warps_per_row = static_cast<int>(std::clamp<int64_t>(CeilDivide(vectors, s.registers), 1, 16));
-  s.row_warps = std::max(1, 4 / s.warps_per_row);
   s.persistent = s.columns_per_step() >= sized.columns;
+  AlignToKept(rows, sized.columns, s);
+  s.row_warps = std::max(1, 4 / s.warps_per_row);
   if (!s.persistent) {
     // As many points in hand, whatever the vector: memory is as busy, and the chunks of statistics
     // are as large.
     constexpr int kPoints = 32;
     s.registers = std::clamp(kPoints / s.vector, 2, 8);
     while (s.registers > 2 && rows.Words(s.registers, s) > kMostWords / 2) s.registers /= 2;
-    s.warps_per_row = 8;
+    s.warps_per_row = sized.shape.crossed() ? 16 : 8;
+    AlignToKept(rows, sized.columns, s);
   }
   s.min_ctas_per_sm = std::max(1, 768 / s.threads());
 }
@@ -284,8 +339,8 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Sch
   const DeviceInfo& device = sized.context.device;
   const int64_t stage = rows.StageBytes(s);
   if (device.max_cluster == 1 || stage == 0 || sized.rows <= s.grid * s.rows_per_cta()) return;
-  const int64_t room =
-      device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes;
+  const int64_t room = device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) -
+                       kOtherSharedBytes - rows.KeptBytes(s);
   const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
   if (stages < 2) return;
   s.stages = stages;
@@ -401,6 +456,9 @@ constexpr Piece kTicketPieces[] = {{8192, 8, 512, 1, 3},
 // The same of wider data.
 constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3}, {8192, 16, 512, 1, 3}};
 
+// Columns that each CTA of a cluster can hold of any rows.
+constexpr int64_t kClusterPiece = 8192;
+
 // Columns that one CTA handles as well, where it keeps states of them and elsewhere.
 constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
                   kWideStatesCtaColumns = 6144;
@@ -442,7 +500,11 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
       continue;
     }
     ShareInCluster(sized, cluster, kThreads, kCtas, c);
-    if (rows.Words(c.registers, c) > 65536 / (kCtas * c.threads()) - kOtherRegisters) continue;
+    AlignToKept(rows, sized.columns, c);
+    if (rows.Words(c.registers, c) > 65536 / (kCtas * c.threads()) - kOtherRegisters ||
+        rows.KeptBytes(c) > device.smem_bytes_per_cta / kCtas - kOtherSharedBytes) {
+      continue;
+    }
     c.grid = static_cast<int>(std::min<int64_t>(
         {sized.rows * cluster, int64_t{kCtas} * CtasInClusters(device, cluster), 65535}));
     if (c.columns_at_once() == sized.columns) PinColumns(sized, c);
@@ -486,14 +548,15 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     }
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
-    // Which CTAs have which rows matters to nothing but what is summed over rows.
-    c.tickets = !sized.shape.crossed() || sized.context.any_order;
+    // Which CTAs have which rows matters to nothing but what they sum over rows.
+    c.tickets = !sized.shape.crosses_all_rows() || sized.context.any_order;
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
     if (c.registers * c.vector * words > registers - kOtherRegisters) continue;
     const int64_t stage = rows.StageBytes(c);
     if (stage == 0) continue;
-    const int64_t room = device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes;
+    const int64_t room =
+        device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < 2) continue;
     const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
@@ -528,6 +591,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   } else {
     ShareCrossedRow(sized, rows, states, s);
   }
+  FitKept(sized, rows, s);
   int64_t most = ResidentCtas(s, sized.context.device);
   if (states > 0 && !s.persistent) {
     // States in memory: a warp takes them up and puts them back. No more of them than stay in the
@@ -536,6 +600,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     s.warps_per_row = 16;
     s.row_warps = s.min_ctas_per_sm = 1;
     s.registers = std::max(1, 8 / s.vector);
+    FitKept(sized, rows, s);
     const int64_t place_bytes = std::max<int64_t>(sized.columns, 1) * states * 4;
     most = std::clamp(sized.context.device.l2_bytes / place_bytes, int64_t{1}, most);
   }
@@ -572,11 +637,10 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
 // matters for the rate alone: rather those without the axis that is `fastest` in memory.
 const AxisSet* RowsOf(const GroupSummary& summary, AxisId fastest = AxisId()) {
   if (summary.kept.size() == 1) return &summary.kept.front();
+  // One that keeps the rows and more may be held beside them, and summaries do not tell.
   const auto crosses = [&](const AxisSet& kept, const AxisSet& rows) {
-    return IsSubset(kept, rows) || (Intersection(kept, rows).empty() &&
-                                    absl::c_any_of(summary.spaces, [&](const AxisSet& s) {
-                                      return kept == Difference(s, rows);
-                                    }));
+    if (IsSubset(kept, rows) || Intersection(kept, rows).empty()) return true;
+    return !IsSubset(rows, kept) && !absl::c_linear_search(summary.spaces, Union(kept, rows));
   };
   const AxisSet* found = nullptr;
   for (const AxisSet& rows : summary.kept) {
@@ -607,11 +671,7 @@ const char* MissingPiece(const GroupSummary& summary) {
   }
   const AxisSet& rows = summary.held.empty() ? summary.kept.front() : summary.held.front();
   for (const AxisSet& kept : summary.kept) {
-    const AxisSet columns = Difference(kept, rows);
-    const bool folds_columns = !columns.empty() && absl::c_none_of(summary.spaces, [&](auto& s) {
-      return columns == Difference(s, rows);
-    });
-    if (folds_columns) {
+    if (kept != rows && IsSubset(rows, kept)) {
       return "a reduction folds a part of each row's columns, and a row has one result, not one "
              "for each of the others";
     }
@@ -670,6 +730,7 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
 
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device) {
+  constexpr double kFewKept = 8;
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   const AxisSet* rows = RowsOf(summary, FastestAxis(fusion, axes, summary.reductions[0]));
@@ -680,12 +741,33 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     return n;
   };
   double all = 1;
-  for (const AxisSet& space : summary.spaces) all = std::max(all, elements(space));
-  const double num_rows = std::max(1.0, elements(*rows));
-  // A CTA takes whole rows, and keeps its SM busy with the part of one that it has in hand.
-  const double in_hand = num_rows * std::min(all / num_rows, double{kOneCtaElements});
+  bool even = true;  // Vectors divide columns, whichever lie fastest in memory.
+  for (const AxisSet& space : summary.spaces) {
+    all = std::max(all, elements(space));
+    for (AxisId a : Difference(space, *rows)) even &= sizes.Extent(axes.extent(a)) % 2 == 0;
+  }
+  const double num_rows = std::max(1.0, elements(*rows)), columns = all / num_rows;
+  // Where columns are kept, each row leaves states in memory, four bytes each at least, which are
+  // read again; of each element of the rows two bytes are moved, or more.
+  double states = 0, kept_columns = columns;
+  for (const AxisSet& kept : summary.kept) {
+    const AxisSet both = Union(kept, *rows);
+    if (both == *rows || absl::c_linear_search(summary.spaces, both)) continue;
+    states += elements(both);
+    kept_columns = std::min(kept_columns, elements(Difference(kept, *rows)));
+  }
+  // A CTA takes whole rows, and keeps its SM busy with the part of one that it has in hand. Of rows
+  // whose columns are kept a cluster has all in hand, and of longer ones a CTA a step. Few columns
+  // may lie beside those of other rows, of which a CTA then takes several, a step of each.
+  double of_row = std::min(columns, double{kOneCtaElements});
+  if (states > 0 && kept_columns < kFewKept) {
+    of_row = std::min(columns, kBusyElements / 4.0);
+  } else if (states > 0 && columns > of_row) {
+    const bool fits = even && columns <= double{kClusterPiece} * device.max_cluster;
+    of_row = fits ? columns : double{kBusyElements};
+  }
   const double busy = double{kBusyElements} * device.sms;
-  return std::min(1.0, in_hand / std::min(all, busy));
+  return std::min(1.0, num_rows * of_row / std::min(all, busy)) * all / (all + 4 * states);
 }
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -696,8 +778,11 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+  // Which of the kept columns a state belongs to is then known without a division.
+  if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
-  if (s.vector == 1 && !s.outer && sized.columns >= kShiftedVectors * limit) {
+  if (s.vector == 1 && !s.outer && !sized.shape.keeps_columns() &&
+      sized.columns >= kShiftedVectors * limit) {
     s.shift = true;
     SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
   }
@@ -708,8 +793,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     return s;
   }
   const auto choose_inner = [&](Schedule& inner) {
-    if (sized.shape.crossed() || !ChooseCluster(sized, rows, 0, inner))
-      ChooseInner(sized, rows, inner);
+    const bool may_cluster = !sized.shape.crossed() || sized.shape.keeps_columns();
+    if (!may_cluster || !ChooseCluster(sized, rows, 0, inner)) ChooseInner(sized, rows, inner);
   };
   bool interleaved = !s.outer && IsInterleaved(sized, s);
   if (s.outer) {
@@ -717,8 +802,10 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   } else if (interleaved) {
     Schedule inner = s;
     ChooseInterleaved(sized, rows, s);
-    // One read of columns that fill a sector, although those beside them are another CTA's.
-    if (!s.persistent && sized.run * sized.widest_bytes >= kSectorBytes) {
+    // One read of columns that fill a sector, although those beside them are another CTA's; half a
+    // one where CTAs do not share rows, and memory would not be busy.
+    const int64_t filled = sized.run * sized.widest_bytes * (sized.shape.crossed() ? 2 : 1);
+    if (!s.persistent && filled >= kSectorBytes) {
       choose_inner(inner);
       if (inner.persistent) {
         s = inner;
@@ -728,6 +815,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   } else {
     choose_inner(s);
   }
+  if (s.cluster == 1) FitKept(sized, rows, s);
   // Too few rows for the machine: CTAs share them.
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
@@ -737,7 +825,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
     s.shift = false;
   }
-  if (sized.shape.crossed() && !s.outer && !s.shift)
+  if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   if (!s.persistent) s.chan_welford = true;

@@ -83,6 +83,11 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
   if (crossing == Crossing::kRows || crossing == Crossing::kAll) {
     reduction.over = crossing == Crossing::kAll ? kernel::Over::All : kernel::Over::Rows;
     reduction.predicate = FirstOfOthers(shape_.axes.space(e));
+  } else if (crossing == Crossing::kSomeColumns) {
+    const KeptColumns& kept = shape_.kept[e.index()];
+    reduction.over = kernel::Over::SomeColumns;
+    reduction.kept = Elements(kept.axes);
+    reduction.inner = Elements(kept.inner);
   }
   reduction.pass = PassOf(depth, here.id);
   if (kernel::NumComponents(op) == 2) reduction.position = index[group_.attributes(e).axes[0]];
@@ -109,22 +114,9 @@ std::vector<TileId> Tracer::TwoPassWelford(ExprId e, TileId element, int space, 
 std::vector<TileId> Tracer::MergePartials(ExprId e) {
   int space = 0;
   SymInt index = 0;
-  if (shape_.crosses[e.index()] == Crossing::kSomeRows) {
-    // The rows that have this row's coordinates; of those that the reduction does not know the
-    // first.
-    const AxisSet space_axes = shape_.axes.space(e);
-    std::vector<AxisId> folded;
-    for (AxisId a : shape_.crossed_rows) {
-      if (!absl::c_linear_search(shape_.rows, a) && absl::c_binary_search(space_axes, a))
-        folded.push_back(a);
-    }
-    const SymInt part = MergeSpace(Elements(folded), &space);
-    std::map<AxisId, SymInt> at = Coordinates(folded, part);
-    for (AxisId a : shape_.rows) at[a] = row_coordinates_[a];
-    for (AxisId a : shape_.crossed_rows) {
-      const auto it = at.find(a);
-      index = index * Radix(a) + (it != at.end() ? it->second : SymInt(0));
-    }
+  const Crossing crossing = shape_.crosses[e.index()];
+  if (crossing == Crossing::kSomeRows || crossing == Crossing::kSomeColumns) {
+    index = StateOfRow(e, &space);
   } else if (options_.finish) {
     const AxisSet kept = shape_.axes.kept(e);
     const SymInt part = MergeSpace(options_.places, &space);
@@ -150,6 +142,43 @@ std::vector<TileId> Tracer::MergePartials(ExprId e) {
     merge.operands.push_back(Add(std::move(load)));
   }
   return Results(e, AddReduction(std::move(merge), e), t);
+}
+
+// A state that a row has left, of the rows that have this row's coordinates, and of those axes that
+// the reduction does not know the first: where it lies among those of all.
+SymInt Tracer::StateOfRow(ExprId e, int* space) {
+  const KeptColumns& kept = shape_.kept[e.index()];
+  const AxisSet space_axes = shape_.axes.space(e);
+  std::vector<AxisId> folded;
+  const auto fold = [&](absl::Span<const AxisId> axes) {
+    for (AxisId a : axes) {
+      if (!absl::c_linear_search(shape_.rows, a) && absl::c_binary_search(space_axes, a))
+        folded.push_back(a);
+    }
+  };
+  fold(shape_.crossed_rows);
+  fold(kept.axes);
+  const int pieces = shape_.crosses[e.index()] == Crossing::kSomeColumns ? options_.pieces : 1;
+  const SymInt part = MergeSpace(Elements(folded) * pieces, space);
+  std::map<AxisId, SymInt> at = Coordinates(folded, FloorDiv(part, pieces));
+  for (AxisId a : shape_.rows) at[a] = row_coordinates_[a];
+  SymInt index = 0;
+  const auto descend = [&](absl::Span<const AxisId> axes) {
+    for (AxisId a : axes) {
+      const auto it = at.find(a);
+      index = index * Radix(a) + (it != at.end() ? it->second : SymInt(0));
+    }
+  };
+  descend(shape_.crossed_rows);
+  index = index * pieces + Mod(part, pieces);
+  descend(kept.axes);
+  return index;
+}
+
+// So many states each row leaves, one for each column that is kept.
+SymInt Tracer::StatesOfRow(ExprId e) {
+  if (shape_.crosses[e.index()] != Crossing::kSomeColumns) return 1;
+  return Elements(shape_.kept[e.index()].axes) * options_.pieces;
 }
 
 // `parts` partial states, folded by a pass before all others. Returns their index.
@@ -181,7 +210,7 @@ int Tracer::AddReduction(kernel::TileReduction reduction, ExprId e) {
 }
 
 // Partial states: of split rows those of all rows, part after part; where rows are crossed, one a
-// row or, of all that the reduction keeps, one a place.
+// row, one for each column that it keeps, or, of all that the reduction keeps, one a place.
 int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
   const std::vector<PartialSlot> slots = PartialSlots(group_, shape_);
   int index = 0;
@@ -196,7 +225,9 @@ int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
       buffer.num_elements = tile_.rows * options_.split;
       break;
     case Crossing::kSomeRows:
-      buffer.num_elements = Elements(options_.finish ? shape_.crossed_rows : shape_.rows);
+    case Crossing::kSomeColumns:
+      buffer.num_elements =
+          Elements(options_.finish ? shape_.crossed_rows : shape_.rows) * StatesOfRow(e);
       break;
     case Crossing::kRows:
     case Crossing::kAll:

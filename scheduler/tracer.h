@@ -43,6 +43,7 @@ class Tracer {
   SymInt Extent(ValId v, int d) { return Import(group_.domain(v)[d].extent); }
   SymInt Radix(AxisId a);
   SymInt Elements(absl::Span<const AxisId> axes);
+  SymInt StatesOfRow(ExprId e);
   bool IsEmpty(ValId v);
   bool HasAxesOfRows(ValId v) const;
   SymInt FirstOfOthers(const AxisSet& axes);
@@ -65,6 +66,7 @@ class Tracer {
   absl::StatusOr<std::vector<TileId>> Reduce(ExprId e);
   std::vector<TileId> TwoPassWelford(ExprId e, TileId element, int space, int depth, DType t);
   std::vector<TileId> MergePartials(ExprId e);
+  SymInt StateOfRow(ExprId e, int* space);
   SymInt MergeSpace(SymInt parts, int* id);
   int AddReduction(kernel::TileReduction reduction, ExprId e);
   int PartialBuffer(ExprId e, int component, DType dtype, bool written);

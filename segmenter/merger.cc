@@ -137,7 +137,7 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
              (Launches(s_, g) ? kLaunchBytes : 0);
   }
   const double together = (bytes - static_cast<double>(saved_bytes)) / fraction + kLaunchBytes;
-  return together < apart ? accepted : refuse("it would leave much of the machine idle");
+  return together <= apart ? accepted : refuse("it would leave much of the machine idle");
 }
 
 // Most groups have few refusals, which are nearer in memory than the place of the pair in a table.

@@ -117,6 +117,7 @@ absl::Status Expander::Prepare() {
   levels_.resize(tile_.values.size());
   loose_ = FindLoose(tile_);
   ends_.levels.resize(tile_.values.size());
+  PrepareKept();
   PrepareRowCopies();
   const HoldLimits limits = Limits();
   packs_ = !limits.unpacked;
@@ -171,6 +172,18 @@ absl::Status Expander::ExpandPass(int pass) {
       accumulators.push_back(NewAccumulator(static_cast<int>(i)));
   }
   const size_t folded = accumulators.size();
+  for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+    if (tile_.reductions[i].pass == pass && tile_.reductions[i].over == Over::SomeColumns)
+      accumulators.push_back(NewAccumulator(static_cast<int>(i)));
+  }
+  // Those that keep some columns: folded after each step, or after the last one.
+  std::vector<Accumulator> by_step(accumulators.begin() + static_cast<int64_t>(folded),
+                                   accumulators.end());
+  const auto split = std::stable_partition(
+      by_step.begin(), by_step.end(),
+      [&](const Accumulator& a) { return IsKeptByStep(a) && !space.steps.is_same(1); });
+  const std::vector<Accumulator> in_the_end(split, by_step.end());
+  by_step.erase(split, by_step.end());
   for (const Accumulator& a : across_rows_) {
     if (tile_.reductions[a.id].pass == pass) accumulators.push_back(a);
   }
@@ -194,11 +207,14 @@ absl::Status Expander::ExpandPass(int pass) {
       ExpandStep(ids, space, of_step, column_stores);
       for (size_t i = 0; i < of_step.size(); ++i) {
         if (!IsSummedByStep(of_step[i])) continue;
-        OverRowSlots([&] {
-          MergeState(w_, OpKind::Sum, accumulators[i].fragments, RowSlot(),
-                     {Operand::Reg(of_step[i].fragments[0], RowSlot())});
+        const SymInt slot = SlotOf(of_step[i]);
+        OverStates(of_step[i], [&] {
+          MergeState(w_, OpKind::Sum, accumulators[i].fragments, slot,
+                     {Operand::Reg(of_step[i].fragments[0], slot)});
         });
       }
+      if (!by_step.empty()) w_.Emit(CtaSync{});
+      FoldKept(by_step, pass);
     };
     const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.pivot >= 0; });
     const auto find_pivots = [&](SpaceState& first) {
@@ -235,7 +251,10 @@ absl::Status Expander::ExpandPass(int pass) {
     });
   }
   accumulators.resize(folded);
-  FoldAcrossThreads(accumulators);
+  LeaveAfterSteps(in_the_end);
+  const bool synchronized = FoldAcrossThreads(accumulators);
+  if (!in_the_end.empty() && !synchronized) w_.Emit(CtaSync{});
+  FoldKept(in_the_end, pass);
   KeepPackedFor(pass);
   for (const Accumulator& a : accumulators) StorePartial(a.id, a.fragments);
   return absl::OkStatus();
@@ -285,6 +304,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   for (const Accumulator& a : accumulators) {
     if (IsStreamed(a)) MoveAcrossRows<Load>(a);
   }
+  AwaitKept(accumulators, options_.grid > 0 || !space.steps.is_same(1));
   // Values held for stores, a vector each.
   std::vector<int> staged;
   for (const TileStore* store : stores) {
@@ -370,7 +390,13 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
           WholeVector(mask), [&] { vector(1); }, touched);
     };
     OverUnits([&] {
+      for (const Accumulator& a : accumulators) {
+        if (IsKeptByStep(a)) OverStates(a, [&] { SetNeutral(a); });
+      }
       unit();
+      for (const Accumulator& a : accumulators) {
+        if (IsKeptByStep(a)) LeaveKept(a);
+      }
       if (!last && !finds_pivots) LoadNextStep();
     });
     for (const Accumulator& a : accumulators) {

@@ -23,7 +23,8 @@ struct ExpandOptions {
   std::optional<SymInt> start;
   // CTAs that share a row, each taking one contiguous range of columns. Reductions along the
   // columns that have `partials` also end as partial states in memory: for reduction i, component
-  // c, element [part * rows + row] of buffer partials[i][c].
+  // c, element [part * rows + row] of buffer partials[i][c]. Those that keep some columns leave a
+  // state for each, and each CTA of a cluster its own: element [(row * cluster + rank) * kept + k].
   int split = 1;
   // CTAs that take rows in turn; 0: a CTA for each set of rows. Reductions over rows then leave the
   // states of each of the grid * (rows a CTA) places, one after the other: element [place * columns

@@ -19,21 +19,16 @@ DType ExchangedType(DType dtype) {
 Expander::Accumulator Expander::NewAccumulator(int id) {
   const TileReduction& r = tile_.reductions[id];
   Accumulator a{id, {}};
-  const StateOperands neutral = NeutralState(r.op, r.dtype);
   const bool each_column = r.over == Over::Rows;
   const int64_t points = registers_ * vector_ + (has_ends_ ? ends_.registers : 0);
-  const int slots = each_column ? static_cast<int>(points) : RowSlots();
+  const int slots = each_column ? static_cast<int>(points) : DependsOn(SlotOf(a), v_) ? vector_ : 1;
   for (int c = 0; c < NumComponents(r.op); ++c)
     a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
-  const auto start = [&] {
-    for (int c = 0; c < NumComponents(r.op); ++c)
-      w_.Set(a.fragments[c], SlotOf(a), OpKind::Copy, {neutral[c]});
-  };
   if (each_column) {
-    OverUnits([&] { OverElements(start); });
-    AtEnds([&] { OverUnits(start); });
-  } else {
-    OverRowSlots(start);
+    OverUnits([&] { OverElements([&] { SetNeutral(a); }); });
+    AtEnds([&] { OverUnits([&] { SetNeutral(a); }); });
+  } else if (!IsKeptByStep(a)) {
+    OverStates(a, [&] { SetNeutral(a); });
   }
   if (r.op == OpKind::Welford && !r.merge && r.over == Over::Columns) {
     a.pivot = w_.NewFragment("pivot", r.dtype, RowSlots());
@@ -43,16 +38,29 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
   return a;
 }
 
+void Expander::SetNeutral(const Accumulator& a) {
+  const TileReduction& r = tile_.reductions[a.id];
+  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  for (size_t c = 0; c < a.fragments.size(); ++c)
+    w_.Set(a.fragments[c], SlotOf(a), OpKind::Copy, {neutral[c]});
+}
+
 // Float sums along a row of many steps add up each step's terms first: an error grows with the
 // terms of a step and the number of steps, not with their product.
 bool Expander::IsSummedByStep(const Accumulator& a) const {
   const TileReduction& r = tile_.reductions[a.id];
-  return r.op == OpKind::Sum && IsFloat(r.dtype) && r.over == Over::Columns;
+  return r.op == OpKind::Sum && IsFloat(r.dtype) &&
+         (r.over == Over::Columns || (r.over == Over::SomeColumns && !IsKeptByStep(a)));
 }
 
 // The slot of the point at hand.
 SymInt Expander::SlotOf(const Accumulator& a) const {
-  return tile_.reductions[a.id].over == Over::Rows ? slot_ + u_ * vector_ + v_ : RowSlot();
+  if (a.single) return 0;
+  const Over over = tile_.reductions[a.id].over;
+  if (over == Over::Rows) return slot_ + u_ * vector_ + v_;
+  if (over == Over::SomeColumns && !outer_)
+    return kept_.at(a.id).window.per_state == 1 ? v_ : SymInt(0);
+  return RowSlot();
 }
 
 // The operand where the column is inside, `neutral` elsewhere.
@@ -187,13 +195,15 @@ void Expander::Unshift(const Accumulator& a) {
   });
 }
 
-void Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
+// Whether it ended with a barrier of the CTA, behind which all had folded their own elements.
+bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   for (const Accumulator& a : accumulators) {
     FoldLanes(a, at_.column_lane_masks);
     states_[a.id] = a.fragments;
   }
+  if (accumulators.empty()) return false;
   if (cluster_ > 1) return FoldAcrossCluster(accumulators);
-  if (at_.column_warps == 1 || accumulators.empty()) return;
+  if (at_.column_warps == 1) return false;
   // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
@@ -238,6 +248,7 @@ void Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
       });
     });
   }
+  return true;
 }
 
 void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
@@ -271,8 +282,7 @@ void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
 // cluster, which came when that warp had read the states of the exchange before. So two arrays
 // and two barriers in turn do, those of two folds of a turn or of one fold's even and odd turns.
 // A CTA may end when it has waited for the last states: nobody stores to it any more.
-void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
-  if (accumulators.empty()) return;
+bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
   const int64_t states = cluster_ * at_.column_warps;
   const SymInt origin = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) * states : SymInt(0);
   const SymInt barrier =
@@ -298,7 +308,8 @@ void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
   }
   if (tickets_ && !passed_on_) bytes += PassTicketOn(barrier);
   w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
-  if (!passed_on_) w_.Emit(CtaSync{});
+  const bool synchronized = !passed_on_;
+  if (synchronized) w_.Emit(CtaSync{});
   CopyNextRows(false);
   std::vector<int> masks;
   int64_t lanes = 1;
@@ -336,6 +347,7 @@ void Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
     }
     FoldLanes(a, masks);
   }
+  return synchronized;
 }
 
 // Merges the states whose components `take` brings into those of the thread's rows. All rows have
@@ -351,10 +363,10 @@ void Expander::MergeIntoRows(const Accumulator& a, Take take) {
       MergeWelford(w_, a.fragments, RowSlot(), mean, m2, weights);
     });
   }
-  OverRowSlots([&] {
+  OverStates(a, [&] {
     StateOperands state;
-    for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, RowSlot()));
-    MergeState(w_, r.op, a.fragments, RowSlot(), state);
+    for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, SlotOf(a)));
+    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
   });
 }
 

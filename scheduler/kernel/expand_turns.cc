@@ -190,7 +190,7 @@ void Expander::OpenAcrossRows() {
     if (r.over == Over::Columns) {
       folds += !folds_in[r.pass];
       folds_in[r.pass] = true;
-    } else {
+    } else if (r.over != Over::SomeColumns) {
       across_rows_.push_back(NewAccumulator(static_cast<int>(i)));
     }
   }
@@ -245,24 +245,29 @@ void Expander::MoveAcrossRows(const Accumulator& a) {
       move.predicate = SymAnd(move.predicate, SymGt(turn_, 0));
       move.fill = neutral[c].constant;
     }
-    const Access access =
-        vector_ == 1 || DependsOn(move.predicate, v_)
-            ? Access{}
-            : ClassifyAccess(move.index, v_, vector_, DTypeBytes(w_.dtype(move.fragment)), 16);
-    OverUnits([&] {
-      if (access.kind != Access::kVector) return OverElements([&] { w_.Emit(move); });
-      for (int part = 0; part < vector_; part += access.width) {
-        Move piece = move;
-        piece.slot = Substitute(move.slot, v_, part);
-        piece.index = access.base + part;
-        piece.width = access.width;
-        w_.Emit(piece);
-      }
-    });
+    OverUnits([&] { EmitForVector(move); });
+  }
+}
+
+// A move of states for each element of a vector: of several at once where memory is aligned.
+template <typename Move>
+void Expander::EmitForVector(Move move) {
+  const Access access =
+      vector_ == 1 || DependsOn(move.predicate, v_)
+          ? Access{}
+          : ClassifyAccess(move.index, v_, vector_, DTypeBytes(w_.dtype(move.fragment)), 16);
+  if (access.kind != Access::kVector) return OverElements([&] { w_.Emit(move); });
+  for (int part = 0; part < vector_; part += access.width) {
+    Move piece = move;
+    piece.slot = Substitute(move.slot, v_, part);
+    piece.index = access.base + part;
+    piece.width = access.width;
+    w_.Emit(piece);
   }
 }
 
 template void Expander::MoveAcrossRows<Load>(const Accumulator&);
 template void Expander::MoveAcrossRows<Store>(const Accumulator&);
+template void Expander::EmitForVector<Store>(Store);
 
 }  // namespace seam::kernel

@@ -7,6 +7,7 @@
 //   expand_values.cc   loads, arithmetic, stores
 //   expand_neutral.cc  what holds outside the mask, so that reductions need none
 //   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
+//   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
 //
@@ -24,6 +25,7 @@
 #include "scheduler/kernel/block_writer.h"
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/kept_window.h"
 #include "scheduler/kernel/reduction_state.h"
 #include "scheduler/kernel/rows_ahead.h"
 
@@ -103,6 +105,15 @@ class Expander {
     bool finds_pivot = false;    // The elements go to the pivot.
     bool whole = false;          // All elements of the step are inside.
     bool counts_each = false;    // A vector may lie partly inside.
+    bool single = false;         // One state, however many rows the thread has.
+  };
+
+  // A reduction that keeps some columns: where a CTA's threads leave the states of their columns,
+  // one after the other as the columns lie, those of its rows beside each other.
+  struct KeptFold {
+    SymInt kept, inner;
+    KeptWindow window;
+    std::vector<int> arrays;  // Of the components.
   };
 
   // A load that bulk copies make, and the ends of such a row, loaded a turn ahead.
@@ -190,6 +201,7 @@ class Expander {
 
   // Folds.
   Accumulator NewAccumulator(int id);
+  void SetNeutral(const Accumulator& a);
   bool IsSummedByStep(const Accumulator& a) const;
   SymInt SlotOf(const Accumulator& a) const;
   Operand Masked(Operand value, Operand neutral, std::optional<Operand> inside, DType dtype);
@@ -202,12 +214,24 @@ class Expander {
   void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
                   std::vector<Accumulator>& accumulators);
   void Unshift(const Accumulator& a);
-  void FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
+  bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
-  void FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
+  bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
   void StorePartial(int id, const std::vector<int>& fragments);
+
+  // Kept columns.
+  void PrepareKept();
+  bool IsKeptByStep(const Accumulator& a) const;
+  void AwaitKept(const std::vector<Accumulator>& accumulators, bool again);
+  void LeaveKept(const Accumulator& a);
+  void LeaveAfterSteps(const std::vector<Accumulator>& accumulators);
+  void FoldKept(const std::vector<Accumulator>& accumulators, int pass);
+  void FoldAlike(const KeptFold& fold, const std::vector<int>& reductions, int pass);
+  template <typename Predicate>
+  void LeaveNeutral(const std::vector<int>& reductions, SymInt kept, Predicate predicate);
+  void StoreKept(const Accumulator& a, SymInt to, SymInt predicate);
 
   // Rows in turn.
   void PrepareRowCopies();
@@ -232,6 +256,8 @@ class Expander {
   bool IsStreamed(const Accumulator& a) const;
   template <typename Move>
   void MoveAcrossRows(const Accumulator& a);
+  template <typename Move>
+  void EmitForVector(Move move);
   SymInt PlaceOfRow() const { return team_ * at_.rows_per_cta + at_.row_local; }
 
   // Writes what `body` does for the ends: vectors of one element, and columns, residents and levels
@@ -264,6 +290,16 @@ class Expander {
   void OverRowSlots(Body body) {
     if (outer_) {
       w_.Loop(v_, vector_, true, body);
+    } else {
+      body();
+    }
+  }
+  // Writes `body` for each state that the thread has of a row's columns: of its rows, or of its
+  // columns that are kept.
+  template <typename Body>
+  void OverStates(const Accumulator& a, Body body) {
+    if (DependsOn(SlotOf(a), v_)) {
+      OverElements(body);
     } else {
       body();
     }
@@ -319,6 +355,7 @@ class Expander {
   std::map<TileId, int> row_values_;
   std::map<TileId, FragmentSlot> places_;
   std::map<int, std::vector<int>> states_;  // Reduction -> fragments of its components.
+  std::map<int, KeptFold> kept_;            // By reduction.
 };
 
 }  // namespace seam::kernel

@@ -101,9 +101,11 @@ std::string PrintTile(const TileKernel& k) {
       if (r.pass != static_cast<int>(p)) continue;
       absl::StrAppend(
           &text, "    reduction ", i, " = ",
-          r.over == Over::Rows  ? "across rows "
-          : r.over == Over::All ? "across all "
-                                : "",
+          r.over == Over::Rows          ? "across rows "
+          : r.over == Over::All         ? "across all "
+          : r.over == Over::SomeColumns ? absl::StrCat("for each of ", r.kept.ToString(), ", ",
+                                                       r.inner.ToString(), " columns apart, ")
+                                        : "",
           r.merge ? "merge " : "", r.products ? "products " : "", std::string(OpName(r.op)), " ",
           std::string(DTypeName(r.dtype)), "(",
           absl::StrJoin(r.operands, ", ",

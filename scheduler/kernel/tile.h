@@ -94,9 +94,10 @@ struct TileSpace {
   bool whole = false;  // Where CTAs share a row, each of them runs over all of these columns.
 };
 
-// What a reduction folds: the columns of each row; all rows, each column by itself; or everything.
-// The last two are for kernels whose CTAs take rows in turn: they end as partial states in memory.
-enum class Over : uint8_t { Columns, Rows, All };
+// What a reduction folds: the columns of each row; some of them, each of the others by itself; all
+// rows, each column by itself; or everything. All but the first end as partial states in memory;
+// the last two are for kernels whose CTAs take rows in turn.
+enum class Over : uint8_t { Columns, SomeColumns, Rows, All };
 
 // Folds `operands` over the points of the space of its pass. One operand, the element; or two whose
 // product it is; or, when `merge`, the components of a partial state. Components of a state: one;
@@ -111,6 +112,9 @@ struct TileReduction {
   bool products = false;  // Sum: of two operands' products, each added without rounding it first.
   SymInt position = 0;    // ArgMax, ArgMin: the element's index along the reduced axis.
   SymInt predicate = 1;   // Over rows or all: the rows whose elements count.
+  // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
+  // a state for each of these.
+  SymInt kept = 1, inner = 1;
   int pass = 0;
 };
 

@@ -40,6 +40,8 @@ class Picker {
 // Any legal schedule for a group at these sizes. Facts hold; a row may turn out not to fit.
 void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, int64_t>& sizes,
                Schedule& s) {
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
+  const bool may_shift = shape.ok() && !shape->keeps_columns();
   s.vector = pick.PowerOfTwo(16);
   s.outer = pick.Chance(15) ? !s.outer : s.outer;
   s.lanes_per_row = pick.PowerOfTwo(32);
@@ -48,12 +50,12 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.registers = 1 + pick.Below(pick.Chance(20) ? 8 : 3);
   s.split = pick.Chance(30) ? 2 + pick.Below(4) : 1;
   s.persistent = s.split == 1 && pick.Chance(50);
-  s.shift = !s.outer && pick.Chance(30);
+  s.shift = !s.outer && may_shift && pick.Chance(30);
   if (s.grid > 0 ||
       pick.Chance(15)) {  // Rows that reductions cross, or rows taken in turn as well.
     s.grid = 1 + pick.Below(5);
     s.outer = false;
-    s.shift = pick.Chance(40);
+    s.shift = may_shift && pick.Chance(40);
     s.split = 1;
     s.persistent = pick.Chance(60);
     s.stages = s.persistent && pick.Chance(60) ? 2 + pick.Below(3) : 0;
