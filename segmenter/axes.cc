@@ -158,6 +158,7 @@ class AxisMapBuilder {
     map_.val_position_.assign(f_.num_vals(), kNone);
     map_.operand_begin_.resize(f_.num_exprs());
     source_.resize(f_.num_vals());
+    is_concat_.resize(f_.num_vals());
     for (uint32_t v = 0; v < f_.num_vals(); ++v) source_[v] = AxisMap::IsSource(f_, ValId(v));
     for (ExprId e : order_.exprs) {
       map_.operand_begin_[e.index()] = static_cast<uint32_t>(map_.operand_position_.size());
@@ -171,6 +172,7 @@ class AxisMapBuilder {
       const uint32_t first = NewPositions(f_.result(e));
       for (int r = 0; r < f_.num_results(e); ++r)
         map_.val_position_[f_.result(e, r).index()] = first;
+      is_concat_[f_.result(e).index()] = f_.info(e).op_class == OpClass::Concat;
     }
     for (ValId v : f_.inputs()) {
       uint32_t& of_val = map_.val_position_[v.index()];
@@ -240,8 +242,7 @@ class AxisMapBuilder {
       const OpClass c = f_.info(e).op_class;
       if (IsOpaque(c)) continue;
       for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
-        const ExprId definition = f_.definition(f_.operands(e)[i]);
-        if (definition.valid() && f_.info(definition).op_class == OpClass::Concat) {
+        if (is_concat_[f_.operands(e)[i].index()]) {
           after_cats.emplace_back(e, i);
         } else if (c == OpClass::View || c == OpClass::Indexing || c == OpClass::Concat) {
           views.emplace_back(e, i);
@@ -482,6 +483,7 @@ class AxisMapBuilder {
   AxisMap map_;
   AtomForest atoms_;
   std::vector<bool> source_;    // Per value.
+  std::vector<bool> is_concat_;  // Per value: a cat's result.
   std::vector<uint32_t> dims_;  // Per position: its node in atoms_; none for a broadcast dimension.
   std::vector<uint32_t> atom_class_;  // Per atom at a position: its class in atoms_.
   std::vector<Node> parent_;

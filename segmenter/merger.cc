@@ -1,6 +1,7 @@
 #include "segmenter/merger.h"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <queue>
 #include <tuple>
@@ -394,29 +395,61 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
     GroupId a, b;
     int at;  // changes_ when the gain was found.
   };
-  const auto later = [](const Candidate& x, const Candidate& y) {
-    return std::tuple(-x.gain, x.a, x.b) > std::tuple(-y.gain, y.a, y.b);
+  const auto sooner = [](const Candidate& x, const Candidate& y) {
+    return std::tuple(-x.gain, x.a, x.b) < std::tuple(-y.gain, y.a, y.b);
   };
-  std::vector<Candidate> initial;
+  const auto later = [&](const Candidate& x, const Candidate& y) { return sooner(y, x); };
+  // What is looked at soon is far apart in memory.
+  constexpr size_t kAhead = 8;
+  const auto hint = [&](const auto& list, size_t i, auto ends) {
+    if (i + kAhead < list.size()) {
+      for (GroupId g : ends(list[i + kAhead])) s_.PrefetchGroup(g);
+    }
+    if (i + kAhead / 2 < list.size()) {
+      for (GroupId g : ends(list[i + kAhead / 2])) s_.PrefetchEdges(g);
+    }
+  };
+  using Pair = std::array<GroupId, 2>;
+  std::vector<Pair> alive;
+  alive.reserve(pairs.size());
   for (const auto& [old_a, old_b] : pairs) {
     const GroupId a = s_.survivor(old_a), b = s_.survivor(old_b);
-    if (a == b || RefusedAsTheyAre(a, b)) continue;
+    if (a != b) alive.push_back({a, b});
+  }
+  std::vector<Candidate> initial;
+  for (size_t i = 0; i < alive.size(); ++i) {
+    hint(alive, i, [](const Pair& p) { return p; });
+    const auto [a, b] = alive[i];
+    if (RefusedAsTheyAre(a, b)) continue;
     // What is refused at a glance needs no place in the queue.
     if (PassesOutline(pass, {a, b})) initial.push_back({Gain({a, b}), a, b, changes_});
   }
-  std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> queue(later,
-                                                                                std::move(initial));
+  std::sort(initial.begin(), initial.end(), sooner);
+  // Those whose gains have become less.
+  std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> sunk(later);
+  size_t next = 0;
+  const auto is_empty = [&] { return next == initial.size() && sunk.empty(); };
+  const auto first = [&] {
+    return sunk.empty() || (next < initial.size() && sooner(initial[next], sunk.top()));
+  };
   bool any = false;
-  while (!queue.empty() && status_.ok()) {
-    const Candidate top = queue.top();
-    queue.pop();
+  while (!is_empty() && status_.ok()) {
+    Candidate top;
+    if (first()) {
+      hint(initial, next, [](const Candidate& c) { return Pair{c.a, c.b}; });
+      top = initial[next++];
+    } else {
+      top = sunk.top();
+      sunk.pop();
+    }
     const GroupId a = s_.survivor(top.a), b = s_.survivor(top.b);
     if (a == b || RefusedAsTheyAre(a, b)) continue;
     const bool changed = IsSince(top.at, a) || IsSince(top.at, b);
     if (changed) {
       const int64_t now = Gain({a, b});
-      if (now < top.gain && !queue.empty() && now < queue.top().gain) {
-        queue.push({now, a, b, changes_});
+      if (now < top.gain && !is_empty() &&
+          now < (first() ? initial[next] : sunk.top()).gain) {
+        sunk.push({now, a, b, changes_});
         continue;
       }
     }
