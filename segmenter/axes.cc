@@ -285,13 +285,13 @@ class AxisMapBuilder {
     return n;
   }
 
-  absl::InlinedVector<Node, 8> Nodes(uint32_t first_position, int count) const {
-    absl::InlinedVector<Node, 8> nodes;
-    for (Node n = map_.position_begin_[first_position];
-         n < map_.position_begin_[first_position + count]; ++n) {
-      nodes.push_back(n);
-    }
-    return nodes;
+  struct NodeRange {
+    Node first, end;
+    size_t size() const { return end - first; }
+    Node operator[](size_t i) const { return first + static_cast<Node>(i); }
+  };
+  NodeRange Nodes(uint32_t first_position, int count) const {
+    return {map_.position_begin_[first_position], map_.position_begin_[first_position + count]};
   }
 
   // The atoms of every expression's space, in one list per class of atoms; expressions whose space
@@ -299,16 +299,20 @@ class AxisMapBuilder {
   void CollectSpaces() {
     members_.assign(parent_.size(), Members{});
     space_begin_.reserve(order_.exprs.size() + 1);
+    absl::InlinedVector<Node, 8> space;
     for (uint32_t n = 0; n < order_.exprs.size(); ++n) {
       const ExprId e = order_.exprs[n];
       space_begin_.push_back(static_cast<uint32_t>(entries_.size()));
-      auto space = Nodes(ResultPosition(e), f_.rank(f_.result(e)));
+      space.clear();
+      const auto add = [&](NodeRange nodes) {
+        for (size_t i = 0; i < nodes.size(); ++i) space.push_back(nodes[i]);
+      };
+      add(Nodes(ResultPosition(e), f_.rank(f_.result(e))));
       if (IsReduction(f_.info(e).op_class)) {
         const DimMap map = OperandMap(f_, e, 0);
         for (size_t d = 0; d < map.size(); ++d) {
           if (map[d] != kReduced) continue;
-          const auto reduced = Nodes(OperandPosition(e, 0) + static_cast<uint32_t>(d), 1);
-          space.insert(space.end(), reduced.begin(), reduced.end());
+          add(Nodes(OperandPosition(e, 0) + static_cast<uint32_t>(d), 1));
         }
       }
       if (space.size() < 2) continue;
@@ -348,8 +352,8 @@ class AxisMapBuilder {
 
   // Unites what is equal at the two ends of `from` and `to` (lists of atoms of the same index
   // space, outermost first) and reports each atom of `from` that finds no partner.
-  template <typename Lists, typename Lost>
-  void UniteLists(const Lists& from, const Lists& to, Lost lost) {
+  template <typename Lost>
+  void UniteLists(NodeRange from, NodeRange to, Lost lost) {
     size_t begin = 0, a_end = from.size(), b_end = to.size();
     const auto unite = [&](size_t i, size_t j) {
       if (!Unite(from[i], to[j])) lost(from[i]);
@@ -379,10 +383,10 @@ class AxisMapBuilder {
       }
       const DimMap map = OperandMap(f_, e, i);
       for (size_t d = 0; d < map.size(); ++d) {
-        const auto mine = Nodes(from + static_cast<uint32_t>(d), 1);
-        if (mine.empty() || map[d] == kReduced) continue;
+        if (map[d] == kReduced) continue;
+        const NodeRange mine = Nodes(from + static_cast<uint32_t>(d), 1);
         if (map[d] == kLost) {
-          for (Node n : mine) lost(n);
+          for (size_t k = 0; k < mine.size(); ++k) lost(mine[k]);
         } else {
           UniteLists(mine, Nodes(to + static_cast<uint32_t>(map[d]), 1), lost);
         }

@@ -165,21 +165,22 @@ void Merger::Enlist(uint32_t refusal, int end) {
   refusals_[refusal].next[end] = std::exchange(first_refusal_[g.index()], refusal);
 }
 
-void Merger::Remember(absl::Span<const GroupId> members, const Decision& decision) {
+void Merger::Remember(absl::Span<const GroupId> members, Decision decision) {
   const GroupId a = members.front(), b = members.back();
+  const ReasonCode reason = decision.reason;
   const uint32_t next = static_cast<uint32_t>(refusals_.size());
   const auto [it, inserted] = refusal_of_.try_emplace(Key(a, b), next);
   if (inserted) {
-    refusals_.push_back({{a, b}, {}, changes_, decision.reason});
-    decisions_.push_back(decision);
+    refusals_.push_back({{a, b}, {}, changes_, reason});
+    decisions_.push_back(std::move(decision));
     Enlist(next, 0);
     Enlist(next, 1);
   } else {
     refusals_[it->second].at = changes_;
-    refusals_[it->second].reason = decision.reason;
-    decisions_[it->second] = decision;
+    refusals_[it->second].reason = reason;
+    decisions_[it->second] = std::move(decision);
   }
-  if (decision.reason == ReasonCode::kNotConvex && members.size() == 2)
+  if (reason == ReasonCode::kNotConvex && members.size() == 2)
     not_convex_.emplace_back(a, b);
 }
 
@@ -229,10 +230,10 @@ bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
 }
 
 bool Merger::PassesOutline(const char* pass, absl::Span<const GroupId> members) {
-  const Decision decision = DecideByOutline(members);
+  Decision decision = DecideByOutline(members);
   if (decision.ok) return true;
   Record(TrialOf(pass, members, options_.trace ? Gain(members) : 0), decision);
-  Remember(members, decision);
+  Remember(members, std::move(decision));
   return false;
 }
 
@@ -247,7 +248,7 @@ bool Merger::TryPassed(const char* pass, absl::Span<const GroupId> members) {
   }
   Record(TrialOf(pass, members, gain), decision);
   if (!decision.ok) {
-    Remember(members, decision);
+    Remember(members, std::move(decision));
     return false;
   }
   Commit(members, placement, decision.scheduler);
@@ -263,7 +264,7 @@ bool Merger::TryIslands(const char* pass, absl::Span<const GroupId> members) {
   if (decision.ok) decision = DecideConvex(members, kMaxIslandEdges, decision, &placement);
   Record(TrialOf(pass, members, GainOf(members, 0)), decision);
   if (!decision.ok) {
-    Remember(members, decision);
+    Remember(members, std::move(decision));
     return false;
   }
   Commit(members, placement, decision.scheduler);
@@ -280,11 +281,11 @@ MergeTrial Merger::TrialOf(const char* pass, absl::Span<const GroupId> members,
   return trial;
 }
 
-void Merger::Record(MergeTrial trial, Decision decision) {
+void Merger::Record(MergeTrial trial, const Decision& decision) {
   ++log_.num_trials;
   if (decision.ok) ++log_.num_merges;
   if (!options_.trace) return;
-  trial.decision = std::move(decision);
+  trial.decision = decision;
   log_.trials.push_back(std::move(trial));
 }
 

@@ -344,6 +344,7 @@ class SegmentedFusion {
   void AddHome(ExprId e, GroupId g);
   uint32_t AddCopy(ExprId e, GroupId g);
   void AddBuffersOfArguments();
+  void ReserveForUses(absl::Span<const uint32_t> instances, absl::Span<const Source> sources);
   // Returns where the operands of all of them are found.
   std::vector<Source> AddUses(absl::Span<const uint32_t> instances);
   void AddOrderEdge(const OrderConstraint& constraint);
