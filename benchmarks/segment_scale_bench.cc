@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -212,9 +212,10 @@ bool Measure(const Family& family, int num_exprs, Result* result) {
   result->seconds = 1e9;
   const int64_t before = ResidentBytes();
   for (int run = 0; run < 3; ++run) {
-    const std::clock_t start = std::clock();
+    const auto start = std::chrono::steady_clock::now();
     const absl::StatusOr<Segmentation> cut = SegmentWithLog(*graph, RealGuard());
-    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!cut.ok()) {
       std::cerr << family.name << ": " << cut.status() << "\n";
       return false;

@@ -486,7 +486,7 @@ class AxisMapBuilder {
   const CanonicalOrder& order_;
   AxisMap map_;
   AtomForest atoms_;
-  std::vector<bool> source_;    // Per value.
+  std::vector<bool> source_;     // Per value.
   std::vector<bool> is_concat_;  // Per value: a cat's result.
   std::vector<uint32_t> dims_;  // Per position: its node in atoms_; none for a broadcast dimension.
   std::vector<uint32_t> atom_class_;  // Per atom at a position: its class in atoms_.

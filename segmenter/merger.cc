@@ -180,8 +180,7 @@ void Merger::Remember(absl::Span<const GroupId> members, Decision decision) {
     refusals_[it->second].reason = reason;
     decisions_[it->second] = std::move(decision);
   }
-  if (reason == ReasonCode::kNotConvex && members.size() == 2)
-    not_convex_.emplace_back(a, b);
+  if (reason == ReasonCode::kNotConvex && members.size() == 2) not_convex_.emplace_back(a, b);
 }
 
 std::vector<uint32_t> Merger::TakeRefusals(GroupId g) {
@@ -448,8 +447,7 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
     const bool changed = IsSince(top.at, a) || IsSince(top.at, b);
     if (changed) {
       const int64_t now = Gain({a, b});
-      if (now < top.gain && !is_empty() &&
-          now < (first() ? initial[next] : sunk.top()).gain) {
+      if (now < top.gain && !is_empty() && now < (first() ? initial[next] : sunk.top()).gain) {
         sunk.push({now, a, b, changes_});
         continue;
       }
