@@ -202,7 +202,6 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
   // the one that has fewer of them may take these turns at once. Where both have met more edges
   // than they have turns, neither comes to its end any more.
   const int64_t most = (int64_t{max_edges} + 1) / 2;
-  if (std::min(forward.num_edges, backward.num_edges) >= most) return Convexity::kBudget;
   const bool shorter = forward.num_edges <= backward.num_edges;
   const int64_t at_once = std::min(most, (shorter ? backward : forward).num_edges + shorter);
   Convexity found = Convexity::kBudget;
@@ -225,8 +224,6 @@ Convexity SegmentedFusion::CheckConvex(absl::Span<const GroupId> members, int ma
 }
 
 std::vector<GroupId> SegmentedFusion::Closure(GroupId a, GroupId b, int max_groups, int max_edges) {
-  // These are looked at in any case.
-  if (out_edges(a).size() + in_edges(b).size() > static_cast<uint32_t>(max_edges)) return {};
   BeginSearch({});
   const uint64_t high = label(b);
   std::vector<GroupId> ahead = {a};

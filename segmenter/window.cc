@@ -12,7 +12,7 @@ namespace {
 constexpr int kMaxWindowUnits = 48;
 constexpr int kMaxGroupExprs = 256;
 constexpr int kMaxReaders = 16;  // Of one value, that count as neighbours of each other.
-constexpr uint32_t kMaxSearchedEdges = 512;
+constexpr int kMaxSearchedEdges = 512;
 // Of all passes together, for each expression of the graph and at least.
 constexpr int64_t kWindowWork = 4, kUnitWork = 2;  // Of making a model.
 constexpr int64_t kWorkPerExpr = 1, kLeastWork = 1 << 19;
@@ -99,13 +99,10 @@ void WindowFinder::AddNeighbours(GroupId g, std::deque<GroupId>& queue) {
 bool WindowFinder::FindBetween(const std::vector<GroupId>& inside, std::vector<GroupId>* between) {
   ++search_;
   between->clear();
-  uint32_t least = 0;  // Of edges to look at.
-  for (GroupId g : inside) least += s_.degree(g);
-  if (least > kMaxSearchedEdges) return false;
   for (GroupId g : inside) note(g).inside = search_;
   const GroupId last = *std::max_element(inside.begin(), inside.end(),
                                          [&](GroupId a, GroupId b) { return s_.Precedes(a, b); });
-  uint32_t edges = 0;
+  int edges = 0;
   std::vector<GroupId> todo = inside;
   while (!todo.empty()) {
     const GroupId g = todo.back();
