@@ -4,20 +4,20 @@
 //
 // Each size of each family (chain, wide, transformer, random, star, layers alike and unlike; all
 // unless one is named; sizes up to 1000000 unless told) runs in a process of its own, so that peaks
-// of memory are its own. A time is the least of three runs, one for what takes longer than two
-// seconds. The exponent is the slope of log time over log size, by least squares, over the sizes
-// from 10000 expressions. Memory is how far the peak of the process lies above what it held before,
-// per expression.
+// of memory are its own. A time is the least of three runs by the clock on the wall, one for what
+// takes longer than two seconds. The exponent is the slope of log time over log size, by least
+// squares, over the sizes from 10000 expressions. Memory is how far the peak of the process lies
+// above what it held before, per expression.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <random>
@@ -212,9 +212,10 @@ bool Measure(const Family& family, int num_exprs, Result* result) {
   result->seconds = 1e9;
   const int64_t before = ResidentBytes();
   for (int run = 0; run < 3; ++run) {
-    const std::clock_t start = std::clock();
+    const auto start = std::chrono::steady_clock::now();
     const absl::StatusOr<Segmentation> cut = SegmentWithLog(*graph, RealGuard());
-    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (!cut.ok()) {
       std::cerr << family.name << ": " << cut.status() << "\n";
       return false;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "ir/beside.h"
 #include "ir/mix_hash.h"
 
 namespace seam {
@@ -142,7 +143,7 @@ uint64_t StartOf(absl::string_view name) {
 }
 
 std::vector<End> SortedEnds(const Fusion& f) {
-  const StructureHashes hashes(f);
+  auto hashing = Beside(f.num_exprs(), [&f] { return StructureHashes(f); });
   std::vector<uint32_t> depths(f.num_exprs());
   for (uint32_t e = 0; e < f.num_exprs(); ++e) {
     for (ValId v : f.operands(ExprId(e))) {
@@ -162,7 +163,7 @@ std::vector<End> SortedEnds(const Fusion& f) {
     }
     if (!read[i]) {
       const absl::string_view name = f.name(f.result(e));
-      ends.push_back({!live[i], depths[i], hashes.Of(e), e, name, StartOf(name)});
+      ends.push_back({!live[i], depths[i], 0, e, name, StartOf(name)});
     }
     for (ValId v : f.operands(e)) {
       const ExprId definition = f.definition(v);
@@ -171,6 +172,8 @@ std::vector<End> SortedEnds(const Fusion& f) {
       read[definition.index()] = true;
     }
   }
+  const StructureHashes hashes = hashing.get();
+  for (End& end : ends) end.hash = hashes.Of(end.expr);
   std::sort(ends.begin(), ends.end());
   return ends;
 }

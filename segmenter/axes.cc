@@ -158,6 +158,7 @@ class AxisMapBuilder {
     map_.val_position_.assign(f_.num_vals(), kNone);
     map_.operand_begin_.resize(f_.num_exprs());
     source_.resize(f_.num_vals());
+    is_concat_.resize(f_.num_vals());
     for (uint32_t v = 0; v < f_.num_vals(); ++v) source_[v] = AxisMap::IsSource(f_, ValId(v));
     for (ExprId e : order_.exprs) {
       map_.operand_begin_[e.index()] = static_cast<uint32_t>(map_.operand_position_.size());
@@ -171,6 +172,7 @@ class AxisMapBuilder {
       const uint32_t first = NewPositions(f_.result(e));
       for (int r = 0; r < f_.num_results(e); ++r)
         map_.val_position_[f_.result(e, r).index()] = first;
+      is_concat_[f_.result(e).index()] = f_.info(e).op_class == OpClass::Concat;
     }
     for (ValId v : f_.inputs()) {
       uint32_t& of_val = map_.val_position_[v.index()];
@@ -240,8 +242,7 @@ class AxisMapBuilder {
       const OpClass c = f_.info(e).op_class;
       if (IsOpaque(c)) continue;
       for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
-        const ExprId definition = f_.definition(f_.operands(e)[i]);
-        if (definition.valid() && f_.info(definition).op_class == OpClass::Concat) {
+        if (is_concat_[f_.operands(e)[i].index()]) {
           after_cats.emplace_back(e, i);
         } else if (c == OpClass::View || c == OpClass::Indexing || c == OpClass::Concat) {
           views.emplace_back(e, i);
@@ -284,13 +285,13 @@ class AxisMapBuilder {
     return n;
   }
 
-  absl::InlinedVector<Node, 8> Nodes(uint32_t first_position, int count) const {
-    absl::InlinedVector<Node, 8> nodes;
-    for (Node n = map_.position_begin_[first_position];
-         n < map_.position_begin_[first_position + count]; ++n) {
-      nodes.push_back(n);
-    }
-    return nodes;
+  struct NodeRange {
+    Node first, end;
+    size_t size() const { return end - first; }
+    Node operator[](size_t i) const { return first + static_cast<Node>(i); }
+  };
+  NodeRange Nodes(uint32_t first_position, int count) const {
+    return {map_.position_begin_[first_position], map_.position_begin_[first_position + count]};
   }
 
   // The atoms of every expression's space, in one list per class of atoms; expressions whose space
@@ -298,16 +299,20 @@ class AxisMapBuilder {
   void CollectSpaces() {
     members_.assign(parent_.size(), Members{});
     space_begin_.reserve(order_.exprs.size() + 1);
+    absl::InlinedVector<Node, 8> space;
     for (uint32_t n = 0; n < order_.exprs.size(); ++n) {
       const ExprId e = order_.exprs[n];
       space_begin_.push_back(static_cast<uint32_t>(entries_.size()));
-      auto space = Nodes(ResultPosition(e), f_.rank(f_.result(e)));
+      space.clear();
+      const auto add = [&](NodeRange nodes) {
+        for (size_t i = 0; i < nodes.size(); ++i) space.push_back(nodes[i]);
+      };
+      add(Nodes(ResultPosition(e), f_.rank(f_.result(e))));
       if (IsReduction(f_.info(e).op_class)) {
         const DimMap map = OperandMap(f_, e, 0);
         for (size_t d = 0; d < map.size(); ++d) {
           if (map[d] != kReduced) continue;
-          const auto reduced = Nodes(OperandPosition(e, 0) + static_cast<uint32_t>(d), 1);
-          space.insert(space.end(), reduced.begin(), reduced.end());
+          add(Nodes(OperandPosition(e, 0) + static_cast<uint32_t>(d), 1));
         }
       }
       if (space.size() < 2) continue;
@@ -347,8 +352,8 @@ class AxisMapBuilder {
 
   // Unites what is equal at the two ends of `from` and `to` (lists of atoms of the same index
   // space, outermost first) and reports each atom of `from` that finds no partner.
-  template <typename Lists, typename Lost>
-  void UniteLists(const Lists& from, const Lists& to, Lost lost) {
+  template <typename Lost>
+  void UniteLists(NodeRange from, NodeRange to, Lost lost) {
     size_t begin = 0, a_end = from.size(), b_end = to.size();
     const auto unite = [&](size_t i, size_t j) {
       if (!Unite(from[i], to[j])) lost(from[i]);
@@ -378,10 +383,10 @@ class AxisMapBuilder {
       }
       const DimMap map = OperandMap(f_, e, i);
       for (size_t d = 0; d < map.size(); ++d) {
-        const auto mine = Nodes(from + static_cast<uint32_t>(d), 1);
-        if (mine.empty() || map[d] == kReduced) continue;
+        if (map[d] == kReduced) continue;
+        const NodeRange mine = Nodes(from + static_cast<uint32_t>(d), 1);
         if (map[d] == kLost) {
-          for (Node n : mine) lost(n);
+          for (size_t k = 0; k < mine.size(); ++k) lost(mine[k]);
         } else {
           UniteLists(mine, Nodes(to + static_cast<uint32_t>(map[d]), 1), lost);
         }
@@ -481,7 +486,8 @@ class AxisMapBuilder {
   const CanonicalOrder& order_;
   AxisMap map_;
   AtomForest atoms_;
-  std::vector<bool> source_;    // Per value.
+  std::vector<bool> source_;     // Per value.
+  std::vector<bool> is_concat_;  // Per value: a cat's result.
   std::vector<uint32_t> dims_;  // Per position: its node in atoms_; none for a broadcast dimension.
   std::vector<uint32_t> atom_class_;  // Per atom at a position: its class in atoms_.
   std::vector<Node> parent_;

@@ -156,6 +156,7 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
                                                   absl::Span<const int64_t> val_bytes) const {
   Saving saving;
   const auto save = [&](ValId v, int times) {
+    if (times == 0) return;
     saving.bytes = SaturatingAdd(saving.bytes, times * val_bytes[v.index()]);
     saving.tensors += times;
   };

@@ -1,6 +1,7 @@
 #include "segmenter/merger.h"
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <queue>
 #include <tuple>
@@ -164,22 +165,22 @@ void Merger::Enlist(uint32_t refusal, int end) {
   refusals_[refusal].next[end] = std::exchange(first_refusal_[g.index()], refusal);
 }
 
-void Merger::Remember(absl::Span<const GroupId> members, const Decision& decision) {
+void Merger::Remember(absl::Span<const GroupId> members, Decision decision) {
   const GroupId a = members.front(), b = members.back();
+  const ReasonCode reason = decision.reason;
   const uint32_t next = static_cast<uint32_t>(refusals_.size());
   const auto [it, inserted] = refusal_of_.try_emplace(Key(a, b), next);
   if (inserted) {
-    refusals_.push_back({{a, b}, {}, changes_, decision.reason});
-    decisions_.push_back(decision);
+    refusals_.push_back({{a, b}, {}, changes_, reason});
+    decisions_.push_back(std::move(decision));
     Enlist(next, 0);
     Enlist(next, 1);
   } else {
     refusals_[it->second].at = changes_;
-    refusals_[it->second].reason = decision.reason;
-    decisions_[it->second] = decision;
+    refusals_[it->second].reason = reason;
+    decisions_[it->second] = std::move(decision);
   }
-  if (decision.reason == ReasonCode::kNotConvex && members.size() == 2)
-    not_convex_.emplace_back(a, b);
+  if (reason == ReasonCode::kNotConvex && members.size() == 2) not_convex_.emplace_back(a, b);
 }
 
 std::vector<uint32_t> Merger::TakeRefusals(GroupId g) {
@@ -228,10 +229,10 @@ bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
 }
 
 bool Merger::PassesOutline(const char* pass, absl::Span<const GroupId> members) {
-  const Decision decision = DecideByOutline(members);
+  Decision decision = DecideByOutline(members);
   if (decision.ok) return true;
   Record(TrialOf(pass, members, options_.trace ? Gain(members) : 0), decision);
-  Remember(members, decision);
+  Remember(members, std::move(decision));
   return false;
 }
 
@@ -246,7 +247,7 @@ bool Merger::TryPassed(const char* pass, absl::Span<const GroupId> members) {
   }
   Record(TrialOf(pass, members, gain), decision);
   if (!decision.ok) {
-    Remember(members, decision);
+    Remember(members, std::move(decision));
     return false;
   }
   Commit(members, placement, decision.scheduler);
@@ -262,7 +263,7 @@ bool Merger::TryIslands(const char* pass, absl::Span<const GroupId> members) {
   if (decision.ok) decision = DecideConvex(members, kMaxIslandEdges, decision, &placement);
   Record(TrialOf(pass, members, GainOf(members, 0)), decision);
   if (!decision.ok) {
-    Remember(members, decision);
+    Remember(members, std::move(decision));
     return false;
   }
   Commit(members, placement, decision.scheduler);
@@ -279,11 +280,11 @@ MergeTrial Merger::TrialOf(const char* pass, absl::Span<const GroupId> members,
   return trial;
 }
 
-void Merger::Record(MergeTrial trial, Decision decision) {
+void Merger::Record(MergeTrial trial, const Decision& decision) {
   ++log_.num_trials;
   if (decision.ok) ++log_.num_merges;
   if (!options_.trace) return;
-  trial.decision = std::move(decision);
+  trial.decision = decision;
   log_.trials.push_back(std::move(trial));
 }
 
@@ -394,29 +395,60 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
     GroupId a, b;
     int at;  // changes_ when the gain was found.
   };
-  const auto later = [](const Candidate& x, const Candidate& y) {
-    return std::tuple(-x.gain, x.a, x.b) > std::tuple(-y.gain, y.a, y.b);
+  const auto sooner = [](const Candidate& x, const Candidate& y) {
+    return std::tuple(-x.gain, x.a, x.b) < std::tuple(-y.gain, y.a, y.b);
   };
-  std::vector<Candidate> initial;
+  const auto later = [&](const Candidate& x, const Candidate& y) { return sooner(y, x); };
+  // What is looked at soon is far apart in memory.
+  constexpr size_t kAhead = 8;
+  const auto hint = [&](const auto& list, size_t i, auto ends) {
+    if (i + kAhead < list.size()) {
+      for (GroupId g : ends(list[i + kAhead])) s_.PrefetchGroup(g);
+    }
+    if (i + kAhead / 2 < list.size()) {
+      for (GroupId g : ends(list[i + kAhead / 2])) s_.PrefetchEdges(g);
+    }
+  };
+  using Pair = std::array<GroupId, 2>;
+  std::vector<Pair> alive;
+  alive.reserve(pairs.size());
   for (const auto& [old_a, old_b] : pairs) {
     const GroupId a = s_.survivor(old_a), b = s_.survivor(old_b);
-    if (a == b || RefusedAsTheyAre(a, b)) continue;
+    if (a != b) alive.push_back({a, b});
+  }
+  std::vector<Candidate> initial;
+  for (size_t i = 0; i < alive.size(); ++i) {
+    hint(alive, i, [](const Pair& p) { return p; });
+    const auto [a, b] = alive[i];
+    if (RefusedAsTheyAre(a, b)) continue;
     // What is refused at a glance needs no place in the queue.
     if (PassesOutline(pass, {a, b})) initial.push_back({Gain({a, b}), a, b, changes_});
   }
-  std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> queue(later,
-                                                                                std::move(initial));
+  std::sort(initial.begin(), initial.end(), sooner);
+  // Those whose gains have become less.
+  std::priority_queue<Candidate, std::vector<Candidate>, decltype(later)> sunk(later);
+  size_t next = 0;
+  const auto is_empty = [&] { return next == initial.size() && sunk.empty(); };
+  const auto first = [&] {
+    return sunk.empty() || (next < initial.size() && sooner(initial[next], sunk.top()));
+  };
   bool any = false;
-  while (!queue.empty() && status_.ok()) {
-    const Candidate top = queue.top();
-    queue.pop();
+  while (!is_empty() && status_.ok()) {
+    Candidate top;
+    if (first()) {
+      hint(initial, next, [](const Candidate& c) { return Pair{c.a, c.b}; });
+      top = initial[next++];
+    } else {
+      top = sunk.top();
+      sunk.pop();
+    }
     const GroupId a = s_.survivor(top.a), b = s_.survivor(top.b);
     if (a == b || RefusedAsTheyAre(a, b)) continue;
     const bool changed = IsSince(top.at, a) || IsSince(top.at, b);
     if (changed) {
       const int64_t now = Gain({a, b});
-      if (now < top.gain && !queue.empty() && now < queue.top().gain) {
-        queue.push({now, a, b, changes_});
+      if (now < top.gain && !is_empty() && now < (first() ? initial[next] : sunk.top()).gain) {
+        sunk.push({now, a, b, changes_});
         continue;
       }
     }

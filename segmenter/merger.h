@@ -119,8 +119,8 @@ class Merger {
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
   Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,
                  Decision accepted);
-  void Record(MergeTrial trial, Decision decision);
-  void Remember(absl::Span<const GroupId> members, const Decision& decision);
+  void Record(MergeTrial trial, const Decision& decision);
+  void Remember(absl::Span<const GroupId> members, Decision decision);
   void Enlist(uint32_t refusal, int end);  // In the list of that end.
   // Empties the list of `g`, and returns what still holds of it, by no pair any more.
   std::vector<uint32_t> TakeRefusals(GroupId g);

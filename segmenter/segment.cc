@@ -1,10 +1,12 @@
 #include "segmenter/segment.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ir/beside.h"
 #include "ir/status.h"
 #include "segmenter/passes.h"
 #include "segmenter/verify.h"
@@ -51,15 +53,25 @@ CanonicalOrder Inverse(const CanonicalOrder& order) {
   return inverse;
 }
 
+// What is known of values without the axes.
+struct ValueKnowledge {
+  ValueFacts facts;
+  absl::StatusOr<SizeHints> sizes;  // In the types in which values cross.
+};
+
+ValueKnowledge KnowledgeOf(const Fusion& fusion, const SegmentOptions& options) {
+  ValueFacts facts = FactsOf(fusion);
+  const CrossingTypes types = CrossingTypes::Find(fusion, facts, NarrowingOf(options));
+  return {std::move(facts), SizeHints::Create(fusion, options.sizes, &types)};
+}
+
 // The cut of a Fusion that is numbered in canonical order: every tie falls by ids.
 absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
                                       const std::shared_ptr<const AxisMap>& axes,
+                                      const ValueFacts& facts, const SizeHints& sizes,
                                       const SchedulabilityGuard& guard,
                                       const SegmentOptions& options) {
   const auto enabled = [&](absl::string_view pass) { return IsEnabled(options, pass); };
-  const ValueFacts facts = FactsOf(fusion);
-  const CrossingTypes types = CrossingTypes::Find(fusion, facts, NarrowingOf(options));
-  SEAM_ASSIGN_OR_RETURN(const SizeHints sizes, SizeHints::Create(fusion, options.sizes, &types));
   SEAM_ASSIGN_OR_RETURN(
       InitialGroups initial,
       MakeInitialGroups(fusion, *axes, facts, guard,
@@ -119,18 +131,25 @@ absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const Schedula
   const CanonicalOrder order = CanonicalOrderOf(fusion);
   std::shared_ptr<const AxisMap> axes;
   absl::StatusOr<FinalCut> cut = absl::UnknownError("");
+  std::future<CrossingTypes> types;
   {
     const Fusion canonical = Renumbered(fusion, order);
+    auto knowing = Beside(fusion.num_exprs(), [&] { return KnowledgeOf(canonical, options); });
     const auto canonical_axes =
         std::make_shared<const AxisMap>(AxisMap::Build(canonical, Identity(order)));
-    cut = CutCanonical(canonical, canonical_axes, guard, options);
+    const ValueKnowledge values = knowing.get();
+    if (!values.sizes.ok()) return values.sizes.status();
+    types = Beside(fusion.num_exprs(), [&] {
+      return CrossingTypes::Find(fusion, FactsOf(fusion), NarrowingOf(options));
+    });
+    cut = CutCanonical(canonical, canonical_axes, values.facts, *values.sizes, guard, options);
     if (!cut.ok()) return cut.status();
     axes = std::make_shared<const AxisMap>(canonical_axes->For(fusion, Inverse(order)));
   }
   SegmentationLog log = InIdsOf(order, std::move(cut->log));
   SEAM_ASSIGN_OR_RETURN(SegmentedFusion segmented,
                         Finalize(fusion, std::move(axes), sizes, *std::move(cut), order));
-  NarrowEdges(segmented, CrossingTypes::Find(fusion, segmented.facts(), NarrowingOf(options)));
+  NarrowEdges(segmented, types.get());
   SEAM_RETURN_IF_ERROR(VerifySegmentation(segmented));
   return Segmentation{std::move(segmented), std::move(log)};
 }

@@ -1,7 +1,8 @@
 // Segment: a Fusion cut into groups that each are one kernel plan.
 //
 // Deterministic: the same Fusion, guard and options give the same result on every run and machine.
-// Thread-safety: free functions; calls share nothing.
+// Thread-safety: free functions; calls share nothing. Of a large graph some stages run on a second
+// thread (ir/beside.h).
 #pragma once
 
 #include <cstdint>

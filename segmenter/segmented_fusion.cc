@@ -209,20 +209,36 @@ void SegmentedFusion::AddBuffersOfArguments() {
   }
 }
 
+// Parts of the Fusion that are made anew later take some room, too.
+void SegmentedFusion::ReserveForUses(absl::Span<const uint32_t> instances,
+                                     absl::Span<const Source> sources) {
+  size_t num_reads = 0, num_buffers = buffers_.size(), next = 0;
+  std::vector<bool> has_buffer(fusion_->num_vals());
+  for (uint32_t i : instances) {
+    for (ValId v : fusion_->operands(instances_[i].expr)) {
+      if (sources[next++].slot != kNone) continue;  // No other group computes it.
+      ++num_reads;
+      num_buffers += !has_buffer[v.index()] && !buffer_of(v).valid();
+      has_buffer[v.index()] = true;
+    }
+  }
+  const auto with_room = [](size_t n) { return n + n / 8; };
+  uses_.reserve(with_room(sources.size()));
+  data_edges_.reserve(num_reads);
+  edges_.reserve(with_room(num_reads));
+  readers_.reserve(with_room(num_reads));
+  edge_states_.reserve(with_room(num_reads));
+  buffers_.reserve(with_room(num_buffers));
+}
+
 std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
     absl::Span<const uint32_t> instances) {
   std::vector<Source> sources;
-  uint32_t num_reads = 0;  // Of values that other groups compute, or none.
   for (uint32_t i : instances) {
-    for (ValId v : fusion_->operands(instances_[i].expr)) {
+    for (ValId v : fusion_->operands(instances_[i].expr))
       sources.push_back({SlotOf(instances_[i].group, v), kNone});
-      num_reads += sources.back().slot == kNone;
-    }
   }
-  if (uses_.empty()) {  // Of the whole Fusion. Parts of it that are made anew take some room, too.
-    uses_.reserve(sources.size() + sources.size() / 8);
-    data_edges_.reserve(num_reads);
-  }
+  if (uses_.empty()) ReserveForUses(instances, sources);
   // The table's places for reads are far apart.
   size_t next = 0, next_hint = 0, hinted = 0;
   const auto hint_at_reads = [&](uint32_t i) {

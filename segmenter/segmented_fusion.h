@@ -216,6 +216,18 @@ class SegmentedFusion {
     return places_[g.index()].in.size + places_[g.index()].out.size;
   }
 
+  // Has what a look at a group and at its edges begins with brought near, ahead of it.
+  void PrefetchGroup(GroupId g) const {
+    __builtin_prefetch(&places_[g.index()]);
+    __builtin_prefetch(&groups_[g.index()]);
+  }
+  void PrefetchEdges(GroupId g) const {
+    const Place& place = places_[g.index()];
+    for (const LinkList& list : {place.in, place.out}) {
+      if (list.head != kNone) __builtin_prefetch(&edges_[list.head]);
+    }
+  }
+
   // Whether no path leaves the members and returns to them, looking at most at `max_edges` edges.
   Convexity CheckConvex(absl::Span<const GroupId> members, int max_edges, Placement* placement);
   // `a`, `b` and all groups on paths from `a` to `b`; empty if there are more than `max_groups` of
@@ -332,6 +344,7 @@ class SegmentedFusion {
   void AddHome(ExprId e, GroupId g);
   uint32_t AddCopy(ExprId e, GroupId g);
   void AddBuffersOfArguments();
+  void ReserveForUses(absl::Span<const uint32_t> instances, absl::Span<const Source> sources);
   // Returns where the operands of all of them are found.
   std::vector<Source> AddUses(absl::Span<const uint32_t> instances);
   void AddOrderEdge(const OrderConstraint& constraint);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -27,12 +28,15 @@ int64_t SizeHints::Extent(SymInt extent) const {
 absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSizes& bindings,
                                             const CrossingTypes* types) {
   SizeHints hints;
-  absl::flat_hash_map<SymInt, int64_t> known;
+  constexpr int64_t kUnknown = -1;
+  std::vector<int64_t> known;  // By the number of a node of the ShapeEnv.
   std::vector<SymInt> extents;
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
     for (const IterDomain& d : fusion.domain(ValId(i))) {
-      if (d.extent.is_symbolic() && known.try_emplace(d.extent, 0).second)
-        extents.push_back(d.extent);
+      if (!d.extent.is_symbolic()) continue;
+      const uint32_t id = d.extent.node()->id;
+      if (id >= known.size()) known.resize(id + 1, kUnknown);
+      if (std::exchange(known[id], 0) == kUnknown) extents.push_back(d.extent);
     }
   }
   for (SymInt extent : extents) {
@@ -59,7 +63,7 @@ absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSi
         "the graph has no symbol ", name,
         names.empty() ? "; it has none" : absl::StrCat("; it has ", absl::StrJoin(names, ", "))));
   }
-  for (SymInt extent : extents) known[extent] = hints.Extent(extent);
+  for (SymInt extent : extents) known[extent.node()->id] = hints.Extent(extent);
   hints.bytes_.reserve(fusion.num_vals());
   hints.types_.reserve(fusion.num_vals());
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
@@ -68,7 +72,7 @@ absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSi
     bool empty = false;
     for (const IterDomain& d : fusion.domain(ValId(i))) {
       const auto constant = d.extent.maybe_int();
-      const int64_t extent = constant.has_value() ? *constant : known[d.extent];
+      const int64_t extent = constant.has_value() ? *constant : known[d.extent.node()->id];
       empty |= extent == 0;
       if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMostBytes) bytes = kMostBytes;
     }

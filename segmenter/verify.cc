@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ir/beside.h"
 #include "ir/status.h"
 
 namespace seam {
@@ -18,13 +19,14 @@ class Verifier {
   explicit Verifier(const SegmentedFusion& s) : s_(s), f_(s.fusion()), groups_(s.groups()) {}
 
   absl::Status Run() {
+    auto summaries = Beside(f_.num_exprs(), [this] { return CheckSummaries(); });
     SEAM_RETURN_IF_ERROR(CheckHomes());
     SEAM_RETURN_IF_ERROR(CheckInputs());
     SEAM_RETURN_IF_ERROR(CheckOutputs());
     SEAM_RETURN_IF_ERROR(CheckEdgesAndBuffers());
     SEAM_RETURN_IF_ERROR(CheckTypes());
     SEAM_RETURN_IF_ERROR(CheckOrder());
-    return CheckSummaries();
+    return summaries.get();
   }
 
  private:
@@ -237,7 +239,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckSummaries() {
+  absl::Status CheckSummaries() const {
     for (GroupId g : groups_) {
       const GroupSummary kept = s_.summary(g);
       const GroupSummary fresh = Summarize(f_, s_.axes(), s_.facts(), s_.all_exprs(g));
