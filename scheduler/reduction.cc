@@ -59,6 +59,8 @@ constexpr double kManyWeights = 1, kEarlyWords = 8;
 constexpr int kFreeWords = 56;
 // Fewer spill.
 constexpr int kFewestFreeWords = 24;
+// Registers for the addresses of a thread's many single elements.
+constexpr int kSingleWords = 12;
 
 // Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
 constexpr int64_t kShiftedVectors = 16;
@@ -173,8 +175,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     PinColumns(sized, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;
-    // Unpacked, narrow data take more registers of fewer threads.
-    s.warps_per_row = narrow ? 12 : 16;
+    s.warps_per_row = 16;
     s.registers = rows.Words(2, s) <= kMostWords / 2 ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
@@ -190,13 +191,15 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // wait at a barrier.
   const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
   const bool masks = s.columns_per_step() > sized.columns;
-  const int hiding = busy || (narrow && !s.persistent)          ? 768
+  const int hiding = busy                                       ? 768
                      : two                                      ? 1536
                      : s.shift && many_weights && !wide_weights ? 1280
                      : masks && many_weights                    ? 896
                                                                 : 1024;
   s.min_ctas_per_sm =
       std::max(s.threads() <= 768 ? 2 : 1, (hiding + s.threads() / 2) / s.threads());
+  // An address for each element.
+  const int single = s.vector == 1 && s.registers > 8 ? kSingleWords : 0;
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
     const double beside =
@@ -210,7 +213,8 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
   // No more threads than have the registers for what they hold.
   const int fit = static_cast<int>(
-      65536 / (s.threads() * (held + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
+      65536 /
+      (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
   s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
 }
 
@@ -489,10 +493,18 @@ void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int 
 }
 
 // Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
-// the threads load them, and of two CTAs an SM one goes on while the other waits.
+// the threads load them, and of two CTAs an SM one goes on while the other waits. A CTA alone waits
+// for nobody: few threads with many vectors each, if they hold the row.
 bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kThreads = 512, kCtas = 2;
+  constexpr int kThreads = 512, kCtas = 2, kThreadsAlone = 256;
   const DeviceInfo& device = sized.context.device;
+  Schedule alone = s;
+  ShareInCluster(sized, 1, kThreadsAlone, kCtas, alone);
+  if (!sized.shape.crossed() && sized.rows >= device.sms &&
+      rows.Words(alone.registers, alone) <= 65536 / (kCtas * kThreadsAlone) - kAheadRegisters) {
+    s = alone;
+    return true;
+  }
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
     Schedule c = s;
     if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
