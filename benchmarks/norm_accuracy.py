@@ -203,6 +203,8 @@ class Work:
                 future.result()
 
     def attempt(self, cases, do):
+        if self.options.scratch:
+            os.makedirs(self.options.scratch, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.options.scratch) as folder:
             try:
                 do(cases, pathlib.Path(folder))

@@ -96,7 +96,8 @@ class Expander {
 
   // The state of a reduction while a thread folds its elements. That of a Welford reduction is
   // shifted then: sums of x - pivot and of its square, and how many there are. `pivot` is the mean
-  // of the first step's elements, so the squares lose at most as many bits as there are steps.
+  // of the first step's elements, one part in as many as there are steps: the squares' rounding
+  // errors, relative to the squared deviations from the mean, grow by that factor at most.
   struct Accumulator {
     int id;
     std::vector<int> fragments;  // One a component, RowSlots() slots each.
