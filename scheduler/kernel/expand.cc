@@ -216,7 +216,7 @@ absl::Status Expander::ExpandPass(int pass) {
       if (!by_step.empty()) w_.Emit(CtaSync{});
       FoldKept(by_step, pass);
     };
-    const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.pivot >= 0; });
+    const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.shifts_elements(); });
     const auto find_pivots = [&](SpaceState& first) {
       if (shifted) FindPivots(ids, first, accumulators);
       places_.clear();
@@ -240,13 +240,16 @@ absl::Status Expander::ExpandPass(int pass) {
       next_step_ = {};
     }
     for (const Accumulator& a : accumulators) {
-      if (a.pivot >= 0) Unshift(a);
+      if (a.pivot >= 0) Unshift(a, a.merges ? RowSlot() : SymInt(0));
     }
     AtEnds([&] {
       if (spaces_[space_index].mask.is_same(0)) return;
       places_.clear();
       std::vector<Accumulator> each = accumulators;
-      for (Accumulator& a : each) a.pivot = -1;
+      for (Accumulator& a : each) {
+        a.pivot = -1;
+        a.merges = false;
+      }
       ExpandStep(Collect(pass), spaces_[space_index], each, column_stores);
     });
   }
@@ -355,7 +358,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       }
     });
     for (const Accumulator& a : accumulators) {
-      if (a.pivot < 0 || a.whole || a.counts_each) continue;
+      if (!a.shifts_elements() || a.whole || a.counts_each) continue;
       Count(a, InsideFlag(Substitute(mask, v_, 0)), outer_ ? 1 : vector_);
     }
     for (size_t i = 0; i < stores.size(); ++i) {
@@ -364,7 +367,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   };
   // Where rows end inside a vector, the vectors that lie wholly inside, nearly all of them, are
   // spared the masks of reductions, and those wholly outside do nothing.
-  const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.pivot >= 0; });
+  const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.shifts_elements(); });
   const bool holds = absl::c_any_of(holds_.computed, [](bool held) { return held; });
   // One warp has all of a row's ends.
   const auto touched_only = [&](SymInt mask) {
@@ -374,7 +377,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   const bool finds_pivots = absl::c_any_of(accumulators, [](auto& a) { return a.finds_pivot; });
   const auto points = [&](SymInt mask, bool last) {
     for (Accumulator& a : accumulators) {
-      if (a.pivot >= 0) StartStep(a, mask);
+      if (a.shifts_elements()) StartStep(a, mask);
     }
     for (size_t i = 0; i < accumulators.size(); ++i)
       neutral[i] = !DependsOn(mask, v_) && IsNeutralOutside(accumulators[i]);
@@ -400,7 +403,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       if (!last && !finds_pivots) LoadNextStep();
     });
     for (const Accumulator& a : accumulators) {
-      if (a.pivot >= 0) EndStep(a);
+      if (a.shifts_elements()) EndStep(a);
     }
   };
   // Nearly all steps lie inside as a whole; of those from the first on only the last does not.

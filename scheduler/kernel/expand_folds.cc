@@ -30,8 +30,13 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
   } else if (!IsKeptByStep(a)) {
     OverStates(a, [&] { SetNeutral(a); });
   }
-  if (r.op == OpKind::Welford && !r.merge && r.over == Over::Columns) {
+  if (r.op == OpKind::Welford && r.over == Over::Columns) {
     a.pivot = w_.NewFragment("pivot", r.dtype, RowSlots());
+    a.merges = r.merge;
+    OverRowSlots(
+        [&] { w_.Set(a.pivot, RowSlot(), OpKind::Copy, {BlockWriter::Number(r.dtype, 0)}); });
+  }
+  if (a.shifts_elements()) {
     a.sum = w_.NewFragment("sum", r.dtype, RowSlots());
     a.squares = w_.NewFragment("squares", r.dtype, RowSlots());
   }
@@ -77,7 +82,7 @@ std::optional<Operand> Expander::InsideFlag(SymInt mask) {
 void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer) {
   const TileReduction& r = tile_.reductions[a.id];
   const StateOperands neutral = NeutralState(r.op, r.dtype);
-  if (a.pivot >= 0) return AccumulateShifted(a, inside);
+  if (a.shifts_elements()) return AccumulateShifted(a, inside);
   StateOperands state;
   if (r.merge) {
     for (TileId id : r.operands) state.push_back(Read(id));
@@ -96,6 +101,12 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
                                : Masked(Read(r.operands[1]), neutral[0], inside, r.dtype);
     w_.Set(a.fragments[0], SlotOf(a), OpKind::Fma,
            {state[0], second, Operand::Reg(a.fragments[0], SlotOf(a))});
+    return;
+  }
+  if (a.merges) {
+    MergeShifted(a, state[0], state[1], state[2], RowSlot());
+    const Operand before = Operand::Reg(a.fragments[2], RowSlot());
+    w_.Set(a.fragments[2], RowSlot(), OpKind::Add, {before, state[2]});
     return;
   }
   MergeState(w_, r.op, a.fragments, SlotOf(a), state);
@@ -157,12 +168,9 @@ void Expander::FindPivots(const std::vector<TileId>& ids, SpaceState& first,
                           std::vector<Accumulator>& accumulators) {
   std::vector<Accumulator> pivots;
   for (const Accumulator& a : accumulators) {
-    if (a.pivot < 0) continue;
+    if (!a.shifts_elements()) continue;
     pivots.push_back(a);
     pivots.back().finds_pivot = true;
-    OverRowSlots([&] {
-      w_.Set(a.pivot, RowSlot(), OpKind::Copy, {BlockWriter::Number(w_.dtype(a.pivot), 0)});
-    });
   }
   ExpandStep(ids, first, pivots, {});
   for (const Accumulator& a : pivots) {
@@ -178,12 +186,32 @@ void Expander::FindPivots(const std::vector<TileId>& ids, SpaceState& first,
   }
 }
 
-// From sums of deviations to mean and squared deviations from it.
-void Expander::Unshift(const Accumulator& a) {
+// A state's mean, deviating from the pivot, as often as it has elements. One division for all
+// states, and their means are rounded once, not with each merge.
+void Expander::MergeShifted(const Accumulator& a, Operand mean, Operand m2, Operand count,
+                            SymInt count_slot) {
   const DType t = w_.dtype(a.pivot);
-  const Operand zero = BlockWriter::Number(t, 0), count = Operand::Reg(a.fragments[2]);
-  const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
+  const SymInt slot = RowSlot();
+  const Operand zero = BlockWriter::Number(t, 0), before = Operand::Reg(a.fragments[2], count_slot);
+  const Operand is_first = w_.Make(DType::Bool, OpKind::Eq, {before, zero});
+  const Operand is_there = w_.Make(DType::Bool, OpKind::Gt, {count, zero});
+  w_.Set(a.pivot, slot, OpKind::Where, {is_first, mean, Operand::Reg(a.pivot, slot)});
+  const Operand difference = w_.Make(t, OpKind::Sub, {mean, Operand::Reg(a.pivot, slot)});
+  const Operand from_there = w_.Make(t, OpKind::Where, {is_there, difference, zero});
+  const Operand deviation = w_.Make(t, OpKind::Where, {is_first, zero, from_there});
+  const Operand weighted = w_.Make(t, OpKind::Mul, {count, deviation});
+  w_.Set(a.fragments[0], slot, OpKind::Add, {Operand::Reg(a.fragments[0], slot), weighted});
+  const Operand m2_sum = w_.Make(t, OpKind::Add, {Operand::Reg(a.fragments[1], slot), m2});
+  w_.Set(a.fragments[1], slot, OpKind::Fma, {weighted, deviation, m2_sum});
+}
+
+// From sums of deviations to mean and squared deviations from it.
+void Expander::Unshift(const Accumulator& a, SymInt count_slot) {
+  const DType t = w_.dtype(a.pivot);
+  const Operand zero = BlockWriter::Number(t, 0);
   OverRowSlots([&] {
+    const Operand count = Operand::Reg(a.fragments[2], count_slot);
+    const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
     const Operand sum = Operand::Reg(a.fragments[0], RowSlot());
     const Operand squares = Operand::Reg(a.fragments[1], RowSlot());
     const Operand shift = w_.Make(t, OpKind::Div, {sum, divisor});
@@ -195,7 +223,6 @@ void Expander::Unshift(const Accumulator& a) {
   });
 }
 
-// Whether it ended with a barrier of the CTA, behind which all had folded their own elements.
 bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   for (const Accumulator& a : accumulators) {
     FoldLanes(a, at_.column_lane_masks);
@@ -240,13 +267,27 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
       for (size_t c = 0; c < a.fragments.size(); ++c)
         read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
     });
-    w_.Loop(other, at_.column_warps - 1, true, [&] {
-      MergeIntoRows(a, [&](int component, SymInt slot) {
-        const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
-        read(component, fragment, 0, slot, other + 1);
-        return Operand::Reg(fragment);
-      });
+    const auto take = [&](int component, SymInt slot) {
+      const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
+      read(component, fragment, 0, slot, other + 1);
+      return Operand::Reg(fragment);
+    };
+    if (a.pivot < 0) {
+      w_.Loop(other, at_.column_warps - 1, true, [&] { MergeIntoRows(a, take); });
+      continue;
+    }
+    const Operand count = Operand::Reg(a.fragments[2]);
+    OverRowSlots([&] {
+      const DType t = w_.dtype(a.pivot);
+      w_.Set(a.pivot, RowSlot(), OpKind::Copy, {Operand::Reg(a.fragments[0], RowSlot())});
+      w_.Set(a.fragments[0], RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
     });
+    w_.Loop(other, at_.column_warps - 1, true, [&] {
+      const Operand more = take(2, 0);
+      OverRowSlots([&] { MergeShifted(a, take(0, RowSlot()), take(1, RowSlot()), more, 0); });
+      w_.Set(a.fragments[2], 0, OpKind::Add, {count, more});
+    });
+    Unshift(a, 0);
   }
   return true;
 }

@@ -98,15 +98,18 @@ class Expander {
   // shifted then: sums of x - pivot and of its square, and how many there are. `pivot` is the mean
   // of the first step's elements, one part in as many as there are steps: the squares' rounding
   // errors, relative to the squared deviations from the mean, grow by that factor at most.
+  // Where states are merged the pivot is the mean of the first that has elements.
   struct Accumulator {
     int id;
     std::vector<int> fragments;  // One a component, RowSlots() slots each.
     int pivot = -1;
     int sum = -1, squares = -1;  // Of one step.
+    bool merges = false;         // States, not elements.
     bool finds_pivot = false;    // The elements go to the pivot.
     bool whole = false;          // All elements of the step are inside.
     bool counts_each = false;    // A vector may lie partly inside.
     bool single = false;         // One state, however many rows the thread has.
+    bool shifts_elements() const { return pivot >= 0 && !merges; }
   };
 
   // A reduction that keeps some columns: where a CTA's threads leave the states of their columns,
@@ -214,7 +217,9 @@ class Expander {
   void EndStep(const Accumulator& a);
   void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
                   std::vector<Accumulator>& accumulators);
-  void Unshift(const Accumulator& a);
+  void MergeShifted(const Accumulator& a, Operand mean, Operand m2, Operand count,
+                    SymInt count_slot);
+  void Unshift(const Accumulator& a, SymInt count_slot);
   bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
   bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
