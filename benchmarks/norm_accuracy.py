@@ -193,6 +193,8 @@ class Work:
 
     def __init__(self, options):
         self.options = options
+        if options.scratch:
+            os.makedirs(options.scratch, exist_ok=True)
         self.failures = []  # (case, message)
         self.lock = threading.Lock()
 
@@ -203,8 +205,6 @@ class Work:
                 future.result()
 
     def attempt(self, cases, do):
-        if self.options.scratch:
-            os.makedirs(self.options.scratch, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.options.scratch) as folder:
             try:
                 do(cases, pathlib.Path(folder))

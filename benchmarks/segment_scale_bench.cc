@@ -4,10 +4,9 @@
 //
 // Each size of each family (chain, wide, transformer, random, star, layers alike and unlike; all
 // unless one is named; sizes up to 1000000 unless told) runs in a process of its own, so that peaks
-// of memory are its own. A time is the least of three runs by the clock on the wall, one for what
-// takes longer than two seconds. The exponent is the slope of log time over log size, by least
-// squares, over the sizes from 10000 expressions. Memory is how far the peak of the process lies
-// above what it held before, per expression.
+// of memory are its own. A time is the least of three runs by the clock on the wall. The exponent
+// is the slope of log time over log size, by least squares, over the sizes from 10000 expressions.
+// Memory is how far the peak of the process lies above what it held before, per expression.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

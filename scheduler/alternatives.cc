@@ -25,8 +25,8 @@ constexpr double kStepCost = 0.02;
 constexpr double kOtherWords = 20;
 // Columns of a piece that make a cluster's exchange worth its while.
 constexpr int64_t kLeastPiece = 4096;
-// Bytes of neighbouring rows that a warp reads of a column.
-constexpr int64_t kSectorBytes = 32, kMostPieceBytes = 256;
+// Bytes of neighbouring rows that a warp reads of a column: from a sector on.
+constexpr int64_t kMostPieceBytes = 256;
 // Elements of a row that a thread has in hand.
 constexpr int kLeastElements = 4, kMostElements = 64;
 

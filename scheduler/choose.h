@@ -45,6 +45,9 @@ std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector);
 // share, with no more facts than that takes. Sets schedule.index32 and alignment_bytes too.
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule);
 
+// What memory moves at least.
+inline constexpr int kSectorBytes = 32;
+
 inline int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int PowerOfTwoAtLeast(int64_t n, int cap) {
   int p = 1;

@@ -418,21 +418,10 @@ void Expander::StorePartial(int id, const std::vector<int>& fragments) {
     out.array = options_.partials[id][c];
     out.index = part_ * rows_ + at_.row;
     out.predicate = SymAnd(Leader(), row_mask_);
-    const bool masked = DependsOn(out.predicate, v_);
-    const Access access =
-        !outer_ || masked
-            ? Access{}
-            : ClassifyAccess(out.index, v_, vector_, DTypeBytes(w_.dtype(out.fragment)), 16);
-    if (access.kind != Access::kVector) {
-      OverRowSlots([&] { w_.Emit(out); });
-      continue;
-    }
-    for (int slot = 0; slot < vector_; slot += access.width) {
-      Store piece = out;
-      piece.slot = slot;
-      piece.index = access.base + slot;
-      piece.width = access.width;
-      w_.Emit(piece);
+    if (outer_) {
+      EmitForVector(out);
+    } else {
+      w_.Emit(out);
     }
   }
 }

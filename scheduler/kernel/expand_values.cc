@@ -236,8 +236,7 @@ void Expander::LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt m
 }
 
 // Steps over columns: the loads of the first one, which is returned, and what is to be loaded in
-// each for the next. Narrow loads are too many: where they are spread over a step, the sectors that
-// they share are fetched more than once.
+// each for the next. Narrow loads are not: docs/schedulers.md.
 Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int index,
                                              bool backward) {
   SpaceState& space = spaces_[index];

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
+#include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/norm_graphs.h"
 
@@ -38,11 +39,8 @@ GroupRun InClusters(int cluster, int warps, int teams, std::map<std::string, int
   return {.sizes = std::move(sizes), .edit = edit};
 }
 
-GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
-  GroupResult result = RunGroupText(text, run);
-  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
-                                  << result.schedule.ToString() << "\n"
-                                  << result.kernel_text;
+GroupResult ExpectRightInClusters(const std::string& text, const GroupRun& run) {
+  GroupResult result = testing::ExpectRight(text, run);
   EXPECT_THAT(result.kernel_text, HasSubstr("store to CTA"));
   return result;
 }
@@ -66,12 +64,12 @@ TEST(Clusters, RowsOfEverySize) {
       for (const int64_t rows : {1, 5}) {
         const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
         for (const int stages : {0, 2})
-          ExpectRight(kLayerNorm, InClusters(cluster, 1, 2, sizes, stages));
-        ExpectRight(kLayerNorm, InClusters(cluster, 3, 1, sizes, 0, false, true));
+          ExpectRightInClusters(kLayerNorm, InClusters(cluster, 1, 2, sizes, stages));
+        ExpectRightInClusters(kLayerNorm, InClusters(cluster, 3, 1, sizes, 0, false, true));
       }
     }
   }
-  ExpectRight(kLayerNorm, InClusters(16, 4, 1, {{"M", 3}, {"N", 2048}}, 3));
+  ExpectRightInClusters(kLayerNorm, InClusters(16, 4, 1, {{"M", 3}, {"N", 2048}}, 3));
 }
 
 // States of one, two and three components; one exchange a turn, and several.
@@ -83,16 +81,19 @@ TEST(Clusters, EveryReduction) {
   for (const int stages : {0, 2}) {
     for (const int cluster : {2, 8}) {
       const GroupRun run = InClusters(cluster, 2, 2, {{"M", 9}, {"N", 360}}, stages);
-      ExpectRight(group("  i = argmax(x, axes=[1])\n", "  output i\n"), run);
-      ExpectRight(group("  a, m2, n = welford(x, axes=[1])\n", "  output a\n  output m2\n"), run);
-      ExpectRight(group("  m = amax(x, axes=[1])\n  e = exp(x - m[:, None])\n"
-                        "  s = sum(e, axes=[1])\n  y = e / s[:, None]\n  j = argmin(y, axes=[1])\n",
-                        "  output y\n  output j\n"),
-                  run);
-      ExpectRight(group("  b = any(x > 3.0, axes=[1])\n  h = amax(cast(x, dtype=f16), axes=[1])\n"
-                        "  d = sum(cast(x, dtype=f64), axes=[1])\n",
-                        "  output b\n  output h\n  output d\n"),
-                  run);
+      ExpectRightInClusters(group("  i = argmax(x, axes=[1])\n", "  output i\n"), run);
+      ExpectRightInClusters(
+          group("  a, m2, n = welford(x, axes=[1])\n", "  output a\n  output m2\n"), run);
+      ExpectRightInClusters(
+          group("  m = amax(x, axes=[1])\n  e = exp(x - m[:, None])\n"
+                "  s = sum(e, axes=[1])\n  y = e / s[:, None]\n  j = argmin(y, axes=[1])\n",
+                "  output y\n  output j\n"),
+          run);
+      ExpectRightInClusters(
+          group("  b = any(x > 3.0, axes=[1])\n  h = amax(cast(x, dtype=f16), axes=[1])\n"
+                "  d = sum(cast(x, dtype=f64), axes=[1])\n",
+                "  output b\n  output h\n  output d\n"),
+          run);
     }
   }
 }
@@ -106,10 +107,10 @@ TEST(Clusters, StatesOfColumns) {
       for (const int64_t rows : {1, 20}) {
         for (const int64_t columns : {88, 1000}) {
           const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
-          ExpectRight(NormBackward(dtype, kSumOfAll), InClusters(cluster, 1, 3, sizes));
+          ExpectRightInClusters(NormBackward(dtype, kSumOfAll), InClusters(cluster, 1, 3, sizes));
           for (const bool reread : {false, true}) {
-            const GroupResult result = ExpectRight(NormBackward(dtype, kSumOfAll),
-                                                   InClusters(cluster, 2, 2, sizes, 3, reread));
+            const GroupResult result = ExpectRightInClusters(
+                NormBackward(dtype, kSumOfAll), InClusters(cluster, 2, 2, sizes, 3, reread));
             EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
           }
         }
@@ -125,11 +126,11 @@ TEST(Clusters, RowsByTicket) {
       for (const bool reread : {false, true}) {
         const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", 1000}};
         const GroupResult result =
-            ExpectRight(NormBackward("bf16", kSumOfAll),
-                        InClusters(cluster, 2, 3, sizes, 2, reread, false, true));
+            ExpectRightInClusters(NormBackward("bf16", kSumOfAll),
+                                  InClusters(cluster, 2, 3, sizes, 2, reread, false, true));
         EXPECT_THAT(result.kernel_text, HasSubstr("ticket of"));
-        ExpectRight(kLayerNorm, InClusters(cluster, 1, 2, sizes, 3, reread, false, true));
-        ExpectRight(kLayerNorm, InClusters(cluster, 1, 2, sizes, 2, reread, true, true));
+        ExpectRightInClusters(kLayerNorm, InClusters(cluster, 1, 2, sizes, 3, reread, false, true));
+        ExpectRightInClusters(kLayerNorm, InClusters(cluster, 1, 2, sizes, 2, reread, true, true));
       }
     }
   }
@@ -224,7 +225,7 @@ TEST(Clusters, RowsInPieces) {
           lay(s);
           while (s.columns_at_once() < images * pixels) ++s.registers;
         };
-        ExpectRight(BatchNorm(dtype), run);
+        ExpectRightInClusters(BatchNorm(dtype), run);
       }
     }
   }

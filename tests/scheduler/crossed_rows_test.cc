@@ -6,24 +6,18 @@
 #include "absl/strings/match.h"
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
+#include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
 using testing::RunGroupText;
-
-GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
-  GroupResult result = RunGroupText(text, run);
-  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
-                                  << result.schedule.ToString() << "\n"
-                                  << text << result.kernel_text;
-  return result;
-}
 
 // Two reductions along the rows, two across them.
 constexpr char kBackward[] = R"(fusion layer_norm_backward {

@@ -16,23 +16,17 @@
 #include "scheduler/kernel/kept_window.h"
 #include "segmenter/segment.h"
 #include "segmenter/summary.h"
+#include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
 namespace {
 
+using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
 using testing::RunGroupText;
-
-GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
-  GroupResult result = RunGroupText(text, run);
-  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
-                                  << result.schedule.ToString() << "\n"
-                                  << text << result.kernel_text;
-  return result;
-}
 
 // The backward pass with two groups of K channels. Axes that are not empty are known to lie in
 // memory as `order` says.

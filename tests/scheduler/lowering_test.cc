@@ -7,21 +7,16 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "scheduler/device.h"
+#include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
 namespace {
 
+using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
 using testing::RunGroupText;
-
-void ExpectRight(const std::string& text, const GroupRun& run) {
-  const GroupResult result = RunGroupText(text, run);
-  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
-                                  << result.schedule.ToString() << "\n"
-                                  << text << result.kernel_text;
-}
 
 constexpr char kBias[] = R"(fusion bias {
   symbol M

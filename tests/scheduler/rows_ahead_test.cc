@@ -8,26 +8,20 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
+#include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/norm_graphs.h"
 
 namespace seam {
 namespace {
 
+using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
 using testing::NormBackward;
 using ::testing::Not;
 using testing::RunGroupText;
-
-GroupResult ExpectRight(const std::string& text, const GroupRun& run) {
-  GroupResult result = RunGroupText(text, run);
-  EXPECT_TRUE(result.status.ok()) << result.status << "\n"
-                                  << result.schedule.ToString() << "\n"
-                                  << result.kernel_text;
-  return result;
-}
 
 TEST(RowsAhead, EveryArrangementIsRight) {
   for (const std::string dtype : {"bf16", "f32"}) {

@@ -1,0 +1,152 @@
+// What the reduction scheduler answers the segmenter, from the summary of a group: which reductions
+// can share a kernel, and at what rate. reduction.cc has the schedules.
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "scheduler/schedulers.h"
+
+namespace seam::reduction {
+namespace {
+
+// Columns that each CTA of a cluster can hold of any rows.
+constexpr int64_t kClusterPiece = 8192;
+
+// What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; null where the
+// reductions that do not keep them do not cross them. Which of several free ones keep the rows
+// matters for the rate alone: rather those without the axis that is `fastest` in memory.
+const AxisSet* RowsOf(const GroupSummary& summary, AxisId fastest = AxisId()) {
+  if (summary.kept.size() == 1) return &summary.kept.front();
+  // One that keeps the rows and more may be held beside them, and summaries do not tell.
+  const auto crosses = [&](const AxisSet& kept, const AxisSet& rows) {
+    if (IsSubset(kept, rows) || Intersection(kept, rows).empty()) return true;
+    return !IsSubset(rows, kept) && !absl::c_linear_search(summary.spaces, Union(kept, rows));
+  };
+  const AxisSet* found = nullptr;
+  for (const AxisSet& rows : summary.kept) {
+    const bool held = absl::c_all_of(summary.held, [&](const AxisSet& h) { return h == rows; });
+    if (!rows.empty() && held &&
+        absl::c_all_of(summary.kept, [&](const AxisSet& k) { return crosses(k, rows); })) {
+      if (!absl::c_linear_search(rows, fastest)) return &rows;
+      if (found == nullptr) found = &rows;
+    }
+  }
+  return found;
+}
+
+// The axis of the last dimension that has one of what a reduction reads.
+AxisId FastestAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) {
+  for (int d = fusion.rank(fusion.operands(reduction)[0]); d-- > 0;) {
+    const auto atoms = axes.operand_atoms(reduction, 0, d);
+    if (!atoms.empty()) return atoms.back();
+  }
+  return AxisId();
+}
+
+// What a kernel would have to do for reductions that RowsOf finds no rows for.
+const char* MissingPiece(const GroupSummary& summary) {
+  if (summary.held.size() > 1) {
+    return "two reductions whose results are used again keep different axes, and a kernel has one "
+           "kind of rows";
+  }
+  const AxisSet& rows = summary.held.empty() ? summary.kept.front() : summary.held.front();
+  for (const AxisSet& kept : summary.kept) {
+    if (kept != rows && IsSubset(rows, kept)) {
+      return "a reduction folds a part of each row's columns, and a row has one result, not one "
+             "for each of the others";
+    }
+  }
+  return "a reduction keeps the columns and some axes of the rows, and states of columns are kept "
+         "over all rows only";
+}
+
+}  // namespace
+
+Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
+  const SchedulerKind me = SchedulerKind::kReduction;
+  if (summary.num_reductions == 0) {
+    return Decision::Refuse(me, ReasonCode::kUnsupported, {}, "there is no reduction");
+  }
+  const AxisSet* rows = RowsOf(summary);
+  if (rows == nullptr && summary.GridAxes().empty()) {
+    return Decision::Refuse(me, ReasonCode::kGridBarrier, summary.reductions,
+                            "one reduction needs all rows of another before it can go on, and no "
+                            "axis is common to both");
+  }
+  if (rows == nullptr) {
+    return Decision::Refuse(me, ReasonCode::kUnsupported, summary.reductions,
+                            MissingPiece(summary));
+  }
+  const AxisSet& kept = *rows;
+  for (const AxisSet& held : summary.held) {
+    if (!IsSubset(kept, held)) {
+      return Decision::Refuse(
+          me, ReasonCode::kGridBarrier, summary.reductions,
+          "a reduced value is read at other rows than the one that computes it");
+    }
+  }
+  for (const AxisSet& space : summary.spaces) {
+    if (!IsSubset(kept, space)) {
+      return Decision::Refuse(me, ReasonCode::kNoCommonAxis, summary.reductions,
+                              "an expression does not run over the axes that the reductions keep");
+    }
+  }
+  // One row in all: what follows the reduction over the whole row would wait for all CTAs.
+  if (kept.empty() && !summary.held.empty() && summary.num_exprs > 1) {
+    int64_t elements = 1;
+    for (const AxisSet& space : summary.spaces) {
+      SymInt n = 1;
+      for (AxisId a : space) n *= axes.extent(a);
+      elements = std::max(elements, RangeOf(n).hi);
+    }
+    if (elements > kOneCtaElements) {
+      return Decision::Refuse(me, ReasonCode::kGridBarrier, summary.reductions,
+                              "every element depends on a reduction over all of them");
+    }
+  }
+  (void)fusion;
+  return Decision::Accept(me);
+}
+
+double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
+                      const GroupSummary& summary, const DeviceInfo& device) {
+  constexpr double kFewKept = 8;
+  // Rows that nothing crosses are shared among CTAs where there are few of them.
+  if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
+  const AxisSet* rows = RowsOf(summary, FastestAxis(fusion, axes, summary.reductions[0]));
+  if (rows == nullptr) return 1;
+  const auto elements = [&](const AxisSet& set) {
+    double n = 1;
+    for (AxisId a : set) n *= static_cast<double>(sizes.Extent(axes.extent(a)));
+    return n;
+  };
+  double all = 1;
+  bool even = true;  // Vectors divide columns, whichever lie fastest in memory.
+  for (const AxisSet& space : summary.spaces) {
+    all = std::max(all, elements(space));
+    for (AxisId a : Difference(space, *rows)) even &= sizes.Extent(axes.extent(a)) % 2 == 0;
+  }
+  const double num_rows = std::max(1.0, elements(*rows)), columns = all / num_rows;
+  // Where columns are kept, each row leaves states in memory, four bytes each at least, which are
+  // read again; of each element of the rows two bytes are moved, or more.
+  double states = 0, kept_columns = columns;
+  for (const AxisSet& kept : summary.kept) {
+    const AxisSet both = Union(kept, *rows);
+    if (both == *rows || absl::c_linear_search(summary.spaces, both)) continue;
+    states += elements(both);
+    kept_columns = std::min(kept_columns, elements(Difference(kept, *rows)));
+  }
+  // A CTA takes whole rows, and keeps its SM busy with the part of one that it has in hand. Of rows
+  // whose columns are kept a cluster has all in hand, and of longer ones a CTA a step. Few columns
+  // may lie beside those of other rows, of which a CTA then takes several, a step of each.
+  double of_row = std::min(columns, double{kOneCtaElements});
+  if (states > 0 && kept_columns < kFewKept) {
+    of_row = std::min(columns, kBusyElements / 4.0);
+  } else if (states > 0 && columns > of_row) {
+    const bool fits = even && columns <= double{kClusterPiece} * device.max_cluster;
+    of_row = fits ? columns : double{kBusyElements};
+  }
+  const double busy = double{kBusyElements} * device.sms;
+  return std::min(1.0, num_rows * of_row / std::min(all, busy)) * all / (all + 4 * states);
+}
+
+}  // namespace seam::reduction
