@@ -216,15 +216,18 @@ absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule
   return absl::OkStatus();
 }
 
-void PinColumns(const SizedGroup& sized, Schedule& s) {
-  const std::vector<const SymNode*> symbols = sized.group->env().symbols();
-  for (const std::vector<AxisId>& columns : sized.shape.held) {
-    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns))) {
-      const size_t i = absl::c_find(symbols, symbol) - symbols.begin();
-      std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == symbol->name; });
-      s.facts.push_back({std::string(symbol->name), 1, sized.context.sizes[i]});
-    }
+void Pin(const SizedGroup& sized, const std::vector<const SymNode*>& symbols, Schedule& s) {
+  const std::vector<const SymNode*> all = sized.group->env().symbols();
+  for (const SymNode* symbol : symbols) {
+    const size_t i = absl::c_find(all, symbol) - all.begin();
+    std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == symbol->name; });
+    s.facts.push_back({std::string(symbol->name), 1, sized.context.sizes[i]});
   }
+}
+
+void PinColumns(const SizedGroup& sized, Schedule& s) {
+  for (const std::vector<AxisId>& columns : sized.shape.held)
+    Pin(sized, FreeSymbols(sized.shape.Extent(columns)), s);
 }
 
 int64_t VectorsOf(const SizedGroup& sized, const Schedule& s) {

@@ -55,8 +55,11 @@ inline int PowerOfTwoAtLeast(int64_t n, int cap) {
   return p;
 }
 
-// Makes the kernel one for rows of this length alone, in which no mask is left where the threads
-// cover it exactly: a quarter less instructions of a layer norm's backward pass.
+// Makes the kernel one for these symbols' values alone.
+void Pin(const SizedGroup& sized, const std::vector<const SymNode*>& symbols, Schedule& schedule);
+
+// The same for rows of this length, in which no mask is left where the threads cover it exactly: a
+// quarter less instructions of a layer norm's backward pass.
 void PinColumns(const SizedGroup& sized, Schedule& schedule);
 
 // Vectors of a row: of a shifted one those of its body.

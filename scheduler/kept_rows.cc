@@ -33,6 +33,28 @@ double KeptRows::Words(int registers, const Schedule& s) const {
   return points * (computed ? std::max(holds.words, input_words_) : input_words_);
 }
 
+std::vector<const SymNode*> KeptRows::ColumnDivisors() const {
+  const kernel::TileKernel& tile = traced_.tile;
+  std::vector<SymInt> indices;
+  for (const kernel::TileValue& v : tile.values) indices.push_back(v.index);
+  for (const kernel::TileStore& store : tile.stores) indices.push_back(store.index);
+  std::vector<const SymNode*> found;
+  for (const SymNode* node : TopologicalNodes(indices)) {
+    if (node->kind != SymKind::FloorDiv && node->kind != SymKind::Mod) continue;
+    const bool of_column = absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
+      return space.column.is_symbolic() && kernel::DependsOn(node->children[0], space.column);
+    });
+    if (!of_column) continue;
+    for (size_t p = 0; p < tile.parameters.size(); ++p) {
+      if (!kernel::DependsOn(node->children[1], tile.parameters[p])) continue;
+      for (const SymNode* symbol : FreeSymbols(traced_.arguments[p])) {
+        if (!absl::c_linear_search(found, symbol)) found.push_back(symbol);
+      }
+    }
+  }
+  return found;
+}
+
 double KeptRows::AlikeWords() const {
   double words = 0;
   const kernel::TileKernel& tile = traced_.tile;

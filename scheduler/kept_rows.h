@@ -25,6 +25,10 @@ class KeptRows {
   // what it keeps instead of them.
   double Words(int registers, const Schedule& s) const;
 
+  // The symbols of the group by which the index of a column is divided: where columns lie in pieces
+  // or a part of them has a weight.
+  std::vector<const SymNode*> ColumnDivisors() const;
+
   // Registers for what all rows read alike at a point, weights above all.
   double AlikeWords() const;
 

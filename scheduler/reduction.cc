@@ -639,6 +639,18 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device);
 }
 
+// How a thread reaches its elements: the widest vector, at most `limit`, and what of the sizes the
+// kernel knows.
+absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedule& s) {
+  SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+  // Which of the kept columns a state belongs to is then known without a division.
+  if (sized.shape.keeps_columns()) PinColumns(sized, s);
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
+  // A division by a number takes a few instructions, and none where all of a vector have the same.
+  Pin(sized, rows.ColumnDivisors(), s);
+  return KeptRows::Of(sized, s);
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -648,14 +660,11 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
-  SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
-  // Which of the kept columns a state belongs to is then known without a division.
-  if (sized.shape.keeps_columns()) PinColumns(sized, s);
-  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
+  SEAM_ASSIGN_OR_RETURN(KeptRows rows, ChooseAccess(sized, limit, s));
   if (s.vector == 1 && !s.outer && !sized.shape.keeps_columns() &&
       sized.columns >= kShiftedVectors * limit) {
     s.shift = true;
-    SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+    SEAM_ASSIGN_OR_RETURN(rows, ChooseAccess(sized, limit, s));
   }
   if (sized.shape.crosses_all_rows()) {
     ChooseCrossed(sized, rows, s);
@@ -694,16 +703,16 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (!s.persistent && !sized.shape.crossed() &&
       ctas * (interleaved || s.outer ? 2 : 4) <= enough && steps >= 4) {
     s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
-    s.shift = false;
+    if (s.shift) {
+      // Rows that do not start aligned are then read element by element.
+      s.shift = false;
+      SEAM_RETURN_IF_ERROR(ChooseAccess(sized, s.vector, s).status());
+    }
   }
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   if (!s.persistent) s.chan_welford = true;
-  if (s.split > 1 && sized.shape.outer == false && s.vector > 1) {
-    // Without the shift, rows that do not start aligned are read element by element.
-    SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector, s));
-  }
   return s;
 }
 
