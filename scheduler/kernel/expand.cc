@@ -32,7 +32,7 @@ absl::StatusOr<Kernel> Expander::Run() {
   absl::Status status;
   const auto passes = [&] {
     for (int pass = 0; pass < static_cast<int>(tile_.passes.size()) && status.ok(); ++pass)
-      status = ExpandPass(pass);
+      status = MergesByRow(pass) ? MergeParts(pass) : ExpandPass(pass);
   };
   if (options_.grid > 0) {
     OpenAcrossRows();
@@ -109,9 +109,11 @@ absl::Status Expander::Prepare() {
   const bool whole =
       outer_ && ProvablyDivisible(rows_, vector_) && ProvablyDivisible(first, vector_);
   row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
+  PlaceRows();
   std::vector<bool> resident;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
-    PrepareSpace(static_cast<int>(s));
+    const bool persistent = s < options_.persistent.size() && options_.persistent[s];
+    spaces_.push_back(PlaceSpace(static_cast<int>(s), persistent, options_.columns_per_step));
     resident.push_back(spaces_[s].persistent && !options_.reread);
   }
   levels_.resize(tile_.values.size());

@@ -253,43 +253,49 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   if (tickets_ && !passed_on_) PassTicketOn(0);
   w_.Emit(CtaSync{});
   if (options_.grid > 0) CopyNextRows(false);
-  const SymInt other = out_.env->FreshSymbol("w", 0, at_.column_warps - 1);
-  for (size_t i = 0; i < accumulators.size(); ++i) {
-    const Accumulator& a = accumulators[i];
-    const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt warp) {
-      Load load{fragment, to};
-      load.space = Space::Shared;
-      load.array = shared[i][component];
-      load.index = origin + warp * at_.rows_per_cta + Substitute(at_.row_local, v_, slot);
-      w_.Emit(load);
-    };
-    OverRowSlots([&] {
-      for (size_t c = 0; c < a.fragments.size(); ++c)
-        read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
-    });
-    const auto take = [&](int component, SymInt slot) {
-      const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
-      read(component, fragment, 0, slot, other + 1);
-      return Operand::Reg(fragment);
-    };
-    if (a.pivot < 0) {
-      w_.Loop(other, at_.column_warps - 1, true, [&] { MergeIntoRows(a, take); });
-      continue;
-    }
-    const Operand count = Operand::Reg(a.fragments[2]);
-    OverRowSlots([&] {
-      const DType t = w_.dtype(a.pivot);
-      w_.Set(a.pivot, RowSlot(), OpKind::Copy, {Operand::Reg(a.fragments[0], RowSlot())});
-      w_.Set(a.fragments[0], RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
-    });
-    w_.Loop(other, at_.column_warps - 1, true, [&] {
-      const Operand more = take(2, 0);
-      OverRowSlots([&] { MergeShifted(a, take(0, RowSlot()), take(1, RowSlot()), more, 0); });
-      w_.Set(a.fragments[2], 0, OpKind::Add, {count, more});
-    });
-    Unshift(a, 0);
+  if (MergesByRow()) {
+    MergeWarpsByRow(accumulators, shared);
+    return true;
   }
+  for (size_t i = 0; i < accumulators.size(); ++i)
+    MergeWarps(accumulators[i], shared[i], at_.column_warps, origin);
   return true;
+}
+
+// The states that `warps` warps have left, one after the other: element [warp][row within the CTA],
+// from `origin` on, of an array for each component.
+void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, int64_t warps,
+                          SymInt origin) {
+  const SymInt other = out_.env->FreshSymbol("w", 0, warps - 1);
+  const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt warp) {
+    Load load{fragment, to};
+    load.space = Space::Shared;
+    load.array = arrays[component];
+    load.index = origin + warp * at_.rows_per_cta + Substitute(at_.row_local, v_, slot);
+    w_.Emit(load);
+  };
+  OverRowSlots([&] {
+    for (size_t c = 0; c < a.fragments.size(); ++c)
+      read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
+  });
+  const auto take = [&](int component, SymInt slot) {
+    const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
+    read(component, fragment, 0, slot, other + 1);
+    return Operand::Reg(fragment);
+  };
+  if (a.pivot < 0) return w_.Loop(other, warps - 1, true, [&] { MergeIntoRows(a, take); });
+  const Operand count = Operand::Reg(a.fragments[2]);
+  OverRowSlots([&] {
+    const DType t = w_.dtype(a.pivot);
+    w_.Set(a.pivot, RowSlot(), OpKind::Copy, {Operand::Reg(a.fragments[0], RowSlot())});
+    w_.Set(a.fragments[0], RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
+  });
+  w_.Loop(other, warps - 1, true, [&] {
+    const Operand more = take(2, 0);
+    OverRowSlots([&] { MergeShifted(a, take(0, RowSlot()), take(1, RowSlot()), more, 0); });
+    w_.Set(a.fragments[2], 0, OpKind::Add, {count, more});
+  });
+  Unshift(a, 0);
 }
 
 void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {

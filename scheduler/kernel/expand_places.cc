@@ -93,14 +93,13 @@ absl::Status Expander::PlaceThreads() {
   return absl::OkStatus();
 }
 
-void Expander::PrepareSpace(int index) {
+// `per_step`: columns that all threads have at once.
+Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t per_step) {
   const TileSpace& space = tile_.spaces[index];
   SpaceState state;
   state.extent = base_->Import(space.extent);
   const int split = space.whole ? 1 : options_.split;
-  state.persistent = index < static_cast<int>(options_.persistent.size()) &&
-                     options_.persistent[index] && split == 1;
-  const int64_t per_step = options_.columns_per_step;
+  state.persistent = persistent && split == 1;
   const bool cut = has_ends_ && space.column.is_symbolic();
   const SymInt head = cut ? ends_.head : SymInt(0);
   const SymInt covered = cut ? Max(FloorDiv(state.extent, vector_) * vector_, 1) : state.extent;
@@ -125,7 +124,7 @@ void Expander::PrepareSpace(int index) {
   }
   if (has_ends_) ends_.spaces.push_back(EndsOf(space, state, cut));
   MapColumn(space, state, lets_);
-  spaces_.push_back(std::move(state));
+  return state;
 }
 
 void Expander::MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets) {

@@ -268,6 +268,7 @@ void Expander::EmitForVector(Move move) {
 
 template void Expander::MoveAcrossRows<Load>(const Accumulator&);
 template void Expander::MoveAcrossRows<Store>(const Accumulator&);
+template void Expander::EmitForVector<Load>(Load);
 template void Expander::EmitForVector<Store>(Store);
 
 }  // namespace seam::kernel

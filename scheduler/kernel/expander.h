@@ -7,6 +7,7 @@
 //   expand_values.cc   loads, arithmetic, stores
 //   expand_neutral.cc  what holds outside the mask, so that reductions need none
 //   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
+//   expand_rows.cc     states of vectors of rows, merged a row a thread
 //   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
@@ -64,6 +65,16 @@ class Expander {
     std::unique_ptr<SymImporter> importer;
     std::map<TileId, int> resident;  // Loads and computed values held in fragments between passes.
     bool persistent = false;
+  };
+
+  // What is another thing where a thread has one row instead of a vector of them.
+  struct RowView {
+    ThreadCoordinates at;
+    SymInt row_mask = 1;
+    SymInt u, v = 0;
+    int64_t registers = 1;
+    int vector = 1;
+    bool outer = false;
   };
 
   // Loads of the step that comes next: into the fragments of this one, as soon as it is done with
@@ -143,7 +154,7 @@ class Expander {
 
   // Places and masks.
   absl::Status PlaceThreads();
-  void PrepareSpace(int index);
+  SpaceState PlaceSpace(int index, bool persistent, int64_t per_step);
   void MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets);
   SymImporter RowImporter();
   void MapLets(SymImporter& importer, std::vector<SymInt>& lets);
@@ -223,9 +234,22 @@ class Expander {
   bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
   bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
+  void MergeWarps(const Accumulator& a, const std::vector<int>& arrays, int64_t warps,
+                  SymInt origin);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
   void StorePartial(int id, const std::vector<int>& fragments);
+
+  // A row a thread.
+  void PlaceRows();
+  bool MergesByRow() const { return row_view_.has_value() && outer_; }
+  bool MergesByRow(int pass) const;
+  void SwapRowView();
+  absl::Status MergeParts(int pass);
+  void MergeWarpsByRow(const std::vector<Accumulator>& accumulators,
+                       const std::vector<std::vector<int>>& arrays);
+  std::vector<int> LeaveRows(const Accumulator& a);
+  void TakeRows(const Accumulator& a, const std::vector<int>& arrays);
 
   // Kept columns.
   void PrepareKept();
@@ -328,6 +352,7 @@ class Expander {
   int64_t slot_ = 0;  // Of the first point, where each has one of its own.
   std::vector<SpaceState> spaces_;
   Ends ends_;
+  std::optional<RowView> row_view_;  // Where there is one, or what it has been swapped for.
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
   std::vector<bool> loose_;

@@ -1,0 +1,149 @@
+// Where a thread has a vector of rows, it would merge the states of each of them, and so would all
+// threads that share these rows. So states are merged with a row a thread, as they lie in shared
+// memory or in parts in that of the device, and the results go back through shared memory:
+//
+//   warp 0   rows 0..7 8..15 ...      thread 0   row 0 of warps 0, 1, ...      all warps
+//   warp 1   rows 0..7 8..15 ...  ->  thread 1   row 1 of warps 0, 1, ...  ->  rows 0..7 8..15 ...
+//   ...                               ...
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "scheduler/kernel/expander.h"
+
+namespace seam::kernel {
+namespace {
+
+// Parts of a row that a thread has under way at once.
+constexpr int64_t kMostParts = 20;
+
+}  // namespace
+
+// Threads in sets of one a row; those of a set are as warps are that share a row.
+void Expander::PlaceRows() {
+  const int64_t rows = at_.rows_per_cta;
+  if (!outer_ || out_.threads % rows != 0) return;
+  RowView view;
+  view.at.rows_per_cta = rows;
+  view.at.row_local = Mod(out_.thread_x, rows);
+  view.at.row = at_.row - at_.row_local + view.at.row_local;
+  view.at.column_warps = out_.threads / rows;
+  view.at.column_warp = FloorDiv(out_.thread_x, rows);
+  view.at.column_lane = 0;
+  view.row_mask = rows_.is_same(1) ? SymInt(1) : SymLt(view.at.row, rows_);
+  row_view_ = std::move(view);
+}
+
+// Whether all that a pass does is to merge states that lie in memory.
+bool Expander::MergesByRow(int pass) const {
+  if (!MergesByRow()) return false;
+  const auto merges = [&](const TileReduction& r) {
+    return r.merge && r.over == Over::Columns && absl::c_all_of(r.operands, [&](TileId id) {
+             return tile_.values[id].kind == TileKind::Load && tile_.values[id].lets.empty();
+           });
+  };
+  bool any = false;
+  for (const TileReduction& r : tile_.reductions) {
+    if (r.pass != pass) continue;
+    if (!merges(r)) return false;
+    any = true;
+  }
+  return any && absl::c_none_of(tile_.stores, [&](const TileStore& s) { return s.pass == pass; });
+}
+
+void Expander::SwapRowView() {
+  std::swap(at_, row_view_->at);
+  std::swap(row_mask_, row_view_->row_mask);
+  std::swap(u_, row_view_->u);
+  std::swap(v_, row_view_->v);
+  std::swap(registers_, row_view_->registers);
+  std::swap(vector_, row_view_->vector);
+  std::swap(outer_, row_view_->outer);
+}
+
+// The pass with a row a thread, which has several parts of it under way.
+absl::Status Expander::MergeParts(int pass) {
+  const int index = tile_.passes[pass].space;
+  SwapRowView();
+  const int64_t sets = at_.column_warps;
+  const int64_t parts = spaces_[index].extent.maybe_int().value_or(kMostParts * sets);
+  const int64_t each = std::max<int64_t>(1, (parts + sets - 1) / sets);
+  const int64_t steps = (each + kMostParts - 1) / kMostParts;
+  registers_ = (each + steps - 1) / steps;
+  u_ = registers_ > 1 ? out_.env->FreshSymbol("part", 0, registers_ - 1) : SymInt(0);
+  at_.column = at_.column_warp + u_ * sets;
+  SpaceState in_vectors =
+      std::exchange(spaces_[index], PlaceSpace(index, false, registers_ * sets));
+  const absl::Status status = ExpandPass(pass);
+  std::swap(spaces_[index], in_vectors);
+  std::vector<Accumulator> merged;
+  std::vector<std::vector<int>> arrays;
+  for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+    const int id = static_cast<int>(i);
+    if (tile_.reductions[i].pass != pass) continue;
+    merged.push_back({id, states_.at(id)});
+    arrays.push_back(LeaveRows(merged.back()));
+  }
+  SwapRowView();
+  w_.Emit(CtaSync{});
+  for (size_t i = 0; i < merged.size(); ++i) {
+    for (int& fragment : merged[i].fragments)
+      fragment = w_.NewFragment("acc", w_.dtype(fragment), RowSlots());
+    TakeRows(merged[i], arrays[i]);
+    states_[merged[i].id] = merged[i].fragments;
+  }
+  return status;
+}
+
+// The states that warps have left in `arrays`: of each row by one thread.
+void Expander::MergeWarpsByRow(const std::vector<Accumulator>& accumulators,
+                               const std::vector<std::vector<int>>& arrays) {
+  const int64_t warps = at_.column_warps;
+  std::vector<std::vector<int>> merged;
+  SwapRowView();
+  const auto merge = [&] {
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      Accumulator one = accumulators[i];
+      for (int& fragment : one.fragments) fragment = w_.NewFragment("acc", w_.dtype(fragment));
+      if (one.pivot >= 0) one.pivot = w_.NewFragment("pivot", w_.dtype(one.pivot));
+      MergeWarps(one, arrays[i], warps, 0);
+      merged.push_back(LeaveRows(one));
+    }
+  };
+  if (at_.column_warps == 1) {
+    merge();
+  } else {
+    w_.Branch(SymEq(at_.column_warp, 0), merge, [] {});
+  }
+  SwapRowView();
+  w_.Emit(CtaSync{});
+  for (size_t i = 0; i < accumulators.size(); ++i) TakeRows(accumulators[i], merged[i]);
+}
+
+// From the first thread of each row, then to all of its threads: the arrays of the components.
+std::vector<int> Expander::LeaveRows(const Accumulator& a) {
+  std::vector<int> arrays;
+  for (int fragment : a.fragments) {
+    Store out{fragment};
+    out.space = Space::Shared;
+    out.array = w_.NewShared("row", w_.dtype(fragment), at_.rows_per_cta);
+    out.index = at_.row_local;
+    out.predicate = SymEq(at_.column_warp, 0);
+    arrays.push_back(out.array);
+    w_.Emit(out);
+  }
+  return arrays;
+}
+
+void Expander::TakeRows(const Accumulator& a, const std::vector<int>& arrays) {
+  for (size_t c = 0; c < arrays.size(); ++c) {
+    Load load{a.fragments[c], RowSlot()};
+    load.space = Space::Shared;
+    load.array = arrays[c];
+    load.index = at_.row_local;
+    EmitForVector(load);
+  }
+}
+
+}  // namespace seam::kernel
