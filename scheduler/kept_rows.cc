@@ -33,11 +33,24 @@ double KeptRows::Words(int registers, const Schedule& s) const {
   return points * (computed ? std::max(holds.words, input_words_) : input_words_);
 }
 
-std::vector<const SymNode*> KeptRows::ColumnDivisors() const {
+// Fewer elements than a row has columns, in all rows.
+bool KeptRows::IsShared(const kernel::TileValue& value) const {
+  const kernel::TileKernel& tile = traced_.tile;
+  return value.kind == kernel::TileKind::Load &&
+         absl::c_none_of(tile.spaces, [&](const kernel::TileSpace& space) {
+           return ProvablyLe(tile.rows * space.extent, tile.buffers[value.buffer].num_elements);
+         });
+}
+
+std::vector<const SymNode*> KeptRows::ColumnDivisors(bool of_shared) const {
   const kernel::TileKernel& tile = traced_.tile;
   std::vector<SymInt> indices;
-  for (const kernel::TileValue& v : tile.values) indices.push_back(v.index);
-  for (const kernel::TileStore& store : tile.stores) indices.push_back(store.index);
+  for (const kernel::TileValue& v : tile.values) {
+    if (!of_shared || IsShared(v)) indices.push_back(v.index);
+  }
+  for (const kernel::TileStore& store : tile.stores) {
+    if (!of_shared) indices.push_back(store.index);
+  }
   std::vector<const SymNode*> found;
   for (const SymNode* node : TopologicalNodes(indices)) {
     if (node->kind != SymKind::FloorDiv && node->kind != SymKind::Mod) continue;

@@ -26,8 +26,9 @@ class KeptRows {
   double Words(int registers, const Schedule& s) const;
 
   // The symbols of the group by which the index of a column is divided: where columns lie in pieces
-  // or a part of them has a weight.
-  std::vector<const SymNode*> ColumnDivisors() const;
+  // or a part of them has a weight. Of all that is read and written, or of what several rows or
+  // columns share.
+  std::vector<const SymNode*> ColumnDivisors(bool of_shared) const;
 
   // Registers for what all rows read alike at a point, weights above all.
   double AlikeWords() const;
@@ -43,6 +44,7 @@ class KeptRows {
   int64_t StageBytes(const Schedule& s) const;
 
  private:
+  bool IsShared(const kernel::TileValue& value) const;
   kernel::KeptWindow WindowOf(const kernel::TileReduction& r, const Schedule& s) const;
   KeptRows(const SizedGroup& sized, TracedKernel traced);
 

@@ -646,8 +646,8 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
   // Which of the kept columns a state belongs to is then known without a division.
   if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
-  // A division by a number takes a few instructions, and none where all of a vector have the same.
-  Pin(sized, rows.ColumnDivisors(), s);
+  // A vector's weights are then seen to be one, or neighbours.
+  Pin(sized, rows.ColumnDivisors(true), s);
   return KeptRows::Of(sized, s);
 }
 
@@ -712,7 +712,11 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
-  if (!s.persistent) s.chan_welford = true;
+  if (!s.persistent) {
+    s.chan_welford = true;
+    // Rows that are read step by step are found by a few instructions each time, not by a division.
+    Pin(sized, rows.ColumnDivisors(false), s);
+  }
   return s;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
 
 namespace seam::reduction {
@@ -57,6 +58,42 @@ const char* MissingPiece(const GroupSummary& summary) {
   }
   return "a reduction keeps the columns and some axes of the rows, and states of columns are kept "
          "over all rows only";
+}
+
+// States of each column that reductions across all rows keep.
+int StatesAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary,
+                 const AxisSet& rows) {
+  int states = 0;
+  for (ExprId e : summary.reductions) {
+    const AxisSet& kept = axes.kept(e);
+    if (!kept.empty() && Intersection(kept, rows).empty())
+      states += kernel::NumComponents(fusion.op(e));
+  }
+  return states;
+}
+
+// Bytes of the widest input that has all of these axes.
+int WidestInput(const Fusion& fusion, const AxisMap& axes, const AxisSet& space) {
+  int bytes = 1;
+  for (ValId v : fusion.inputs()) {
+    if (IsSubset(space, axes.axes(v))) bytes = std::max(bytes, DTypeBytes(fusion.dtype(v)));
+  }
+  return bytes;
+}
+
+// The share of the SMs that have work where CTAs keep states of each column: all while a cluster
+// has a row in hand, of longer ones as many as have their states in the L2 cache.
+double BusyAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary,
+                  const AxisSet& rows, double columns, const DeviceInfo& device) {
+  const double piece = double{kClusterPiece} * device.max_cluster;
+  if (columns <= piece) return 1;
+  const int states = StatesAcross(fusion, axes, summary, rows);
+  if (states == 0) return 1;
+  const bool narrow = absl::c_all_of(
+      summary.spaces, [&](const AxisSet& space) { return WidestInput(fusion, axes, space) < 4; });
+  if (narrow && columns <= 2 * piece) return 1;
+  const double ctas = static_cast<double>(device.l2_bytes) / (columns * states * 4);
+  return std::clamp(ctas / device.sms, 1.0 / device.sms, 1.0);
 }
 
 }  // namespace
@@ -146,7 +183,9 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     of_row = fits ? columns : double{kBusyElements};
   }
   const double busy = double{kBusyElements} * device.sms;
-  return std::min(1.0, num_rows * of_row / std::min(all, busy)) * all / (all + 4 * states);
+  return std::min({1.0, num_rows * of_row / std::min(all, busy),
+                   BusyAcross(fusion, axes, summary, *rows, columns, device)}) *
+         all / (all + 4 * states);
 }
 
 }  // namespace seam::reduction
