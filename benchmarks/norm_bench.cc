@@ -26,6 +26,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "ir/composites.h"
@@ -249,8 +250,10 @@ absl::Status Run(const Options& options) {
         compile.any_order = options.any_order;
         compile.size_hints = symbols;
         compile.allocator = bench.allocator();
-        SEAM_ASSIGN_OR_RETURN(const Executable group, Compile(std::move(graph), compile));
-        SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> candidates, CandidateSchedules(group, symbols));
+        SEAM_ASSIGN_OR_RETURN(Executable group, Compile(std::move(graph), compile));
+        // Several groups have no alternatives here; they run as they are.
+        const absl::StatusOr<std::vector<Schedule>> found = CandidateSchedules(group, symbols);
+        std::vector<Schedule> candidates = found.ok() ? *found : std::vector<Schedule>(1);
         if (!options.tune) candidates.resize(1);
         if (options.apart) {
           for (Schedule& s : candidates) s.one_launch = false;
@@ -260,8 +263,12 @@ absl::Status Run(const Options& options) {
           std::string line, json;
         };
         std::vector<Timed> timed;
-        SEAM_ASSIGN_OR_RETURN(const std::vector<absl::StatusOr<Executable>> compiled,
-                              CompileSchedules(group, symbols, candidates));
+        std::vector<absl::StatusOr<Executable>> compiled;
+        if (found.ok()) {
+          SEAM_ASSIGN_OR_RETURN(compiled, CompileSchedules(group, symbols, candidates));
+        } else {
+          compiled.emplace_back(std::move(group));
+        }
         for (size_t c = 0; c < candidates.size(); ++c) {
           const Schedule& schedule = candidates[c];
           if (c > 0 && !compiled[c].ok()) continue;  // Too much memory.
@@ -270,10 +277,15 @@ absl::Status Run(const Options& options) {
           SEAM_ASSIGN_OR_RETURN(const std::vector<GroupReport> reports,
                                 executable.CompileFor(symbols));
           int registers = 0, spills = 0;
-          for (const KernelReport& kernel : reports[0].kernels) {
-            registers = std::max(registers, kernel.registers);
-            spills += kernel.spill_store_bytes;
+          std::vector<std::string> schedules;
+          for (const GroupReport& report : reports) {
+            schedules.push_back(report.schedule);
+            for (const KernelReport& kernel : report.kernels) {
+              registers = std::max(registers, kernel.registers);
+              spills += kernel.spill_store_bytes;
+            }
           }
+          const std::string text = absl::StrJoin(schedules, "; then ");
           if (c > 0 && spills > 0) continue;  // Slow.
           double bytes = 0;
           // A few rows; of the schedule that is chosen, as many as give CTAs several in turn.
@@ -285,18 +297,17 @@ absl::Status Run(const Options& options) {
           const int64_t checked =
               schedule.persistent ? turns : std::max(turns, schedule.rows_at_once());
           if (absl::Status s = bench.Check(executable, {{"M", checked}, {"N", n}}); !s.ok()) {
-            failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [",
-                                                         schedule.ToString(), "]: ", s.message()));
+            failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [", text,
+                                                         "]: ", s.message()));
             std::printf("%s\n", std::string(failed.message()).c_str());
             continue;
           }
           SEAM_ASSIGN_OR_RETURN(const double ms,
                                 bench.TimeGroup(executable, symbols, in_graph, &bytes));
           const double rate = bytes / (ms * 1e-3);
-          char line[512];
-          std::snprintf(line, sizeof line, "%-18s %5s %8lld %9.4f %9.0f %9.3f %5d  %s", op.c_str(),
-                        dtype_name.c_str(), static_cast<long long>(n), ms, rate * 1e-9,
-                        rate / copy_rate, registers, schedule.ToString().c_str());
+          const std::string line =
+              absl::StrFormat("%-18s %5s %8d %9.4f %9.0f %9.3f %5d  %s", op, dtype_name, n, ms,
+                              rate * 1e-9, rate / copy_rate, registers, text);
           char json[512];
           std::snprintf(json, sizeof json,
                         "{\"impl\": \"%s\", \"op\": \"%s\", \"dtype\": \"%s\", \"columns\": "

@@ -258,10 +258,12 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
 // of several CTAs one loads while another computes. Fewer rows have more threads a row, which then
 // hold it all; less than a sector pays for nothing.
 struct OuterTile {
-  int bytes, ctas;
+  int bytes, ctas, cluster = 1;
 };
-constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {32, 2},
-                                     {128, 1}, {64, 1},  {32, 1}};
+constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {128, 2, 8},
+                                     {32, 2},  {128, 1}, {64, 1}, {32, 1}};
+// The same of rows that are read again.
+constexpr OuterTile kStreamedTiles[] = {{128, 2}, {64, 2}, {128, 2, 2}, {128, 2, 4}, {32, 2}};
 
 // Registers of a thread for each of its rows: states, and what is read once a row.
 int RowWords(const SizedGroup& sized) {
@@ -283,12 +285,13 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // A thread of an SM that has 512 of them.
   constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28;
   constexpr int kFewPoints = 32, kFewVectors = 8, kMostRowWords = 48;
-  constexpr int kStreamedBytes = 128, kMostStreamedWords = 120;
+  constexpr int kStreamedBytes = 128, kMostStreamedWords = 120, kWaves = 4;
   const auto take = [&](const OuterTile& tile, Schedule& t) {
     const int lanes = std::clamp(tile.bytes / (t.vector * sized.widest_bytes), 1, 32);
     const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, t.vector), lanes);
     t.lanes_per_row = 32 / row_lanes;
-    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row);
+    t.cluster = tile.cluster;
+    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
     const int64_t warps = CeilDivide(per_warp, kFewVectors);
     t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, kThreads / 32 / tile.ctas));
     return CeilDivide(per_warp, t.warps_per_row);
@@ -299,26 +302,37 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   while (held.vector * sized.widest_bytes > 8 && held.vector * row_words > kMostRowWords)
     held.vector /= 2;
   const double most = kRegisters - kAddressWords - row_words * held.vector;
+  const DeviceInfo& device = sized.context.device;
+  const auto ctas = [&](const Schedule& t) {
+    return CeilDivide(sized.rows, t.rows_per_cta()) * t.cluster;
+  };
+  // Each of a CTA's rows has as many of its threads.
+  const auto may_cluster = [&](const OuterTile& tile, const Schedule& t) {
+    return tile.cluster == 1 ||
+           (tile.cluster <= device.max_cluster && t.vector > 1 && !sized.shape.keeps_columns() &&
+            t.threads() % t.rows_per_cta() == 0);
+  };
   for (const OuterTile& tile : kOuterTiles) {
     const int64_t registers = take(tile, held);
     const bool few = registers * held.vector <= kFewPoints;
-    if (!few && (registers > most || rows.Words(static_cast<int>(registers), held) > most ||
-                 CeilDivide(sized.rows, held.rows_per_cta()) * 2 < sized.context.device.sms)) {
-      continue;
-    }
+    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), held) <= most &&
+                      ctas(held) * 2 >= device.sms;
+    // A cluster waits for its slowest CTA, while others go on where there are many.
+    const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && may_cluster(tile, held) &&
+                                            ctas(held) >= kWaves * tile.ctas * device.sms);
+    if (!pays || !(fits || (few && tile.cluster == 1))) continue;
     s = held;
     s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
     s.persistent = true;
     if (!few) s.min_ctas_per_sm = kThreads / s.threads();
     return;
   }
-  // Rows that CTAs cannot share are as few as leave work for all SMs.
+  // Clusters share rows that other CTAs cannot, else these are as few as leave work for all SMs.
   s.vector = held.vector;
-  for (const OuterTile& tile : kOuterTiles) {
-    if (tile.ctas > 2) continue;
+  for (const OuterTile& tile : kStreamedTiles) {
     take(tile, s);
-    const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
-    if (!sized.shape.crossed() || ctas >= sized.context.device.sms || tile.bytes == 32) break;
+    if (!may_cluster(tile, s)) continue;
+    if (!sized.shape.crossed() || ctas(s) >= device.sms || tile.bytes == 32) break;
   }
   // The next step's vectors are under way beside those and what a thread has of its rows.
   s.registers = std::max(

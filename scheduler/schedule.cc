@@ -21,7 +21,10 @@ std::string Schedule::ToString() const {
         absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,
                         " CTAs");
       }
-      if (cluster > 1) absl::StrAppend(&text, " in clusters of ", cluster);
+      if (cluster > 1) {
+        absl::StrAppend(&text, grid > 0 ? " in clusters of " : ", row shared by clusters of ",
+                        cluster, grid > 0 ? "" : " CTAs");
+      }
       if (stages > 0) {
         absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
                         reread ? ", read again from there" : "");
@@ -80,9 +83,13 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "rows taken by ticket are brought ahead and start aligned";
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {
     broken = "cluster is no power of two up to 16";
-  } else if (s.cluster > 1 && (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 ||
-                               s.grid == 0 || s.grid % s.cluster != 0)) {
+  } else if (s.cluster > 1 && !s.outer &&
+             (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0 ||
+              s.grid % s.cluster != 0)) {
     broken = "a cluster takes single rows in turn and holds them whole";
+  } else if (s.cluster > 1 && s.outer &&
+             (s.vector == 1 || s.split > 1 || s.threads() % s.rows_per_cta() != 0)) {
+    broken = "of vectors of rows a cluster takes those that have as many threads each";
   } else if (s.cluster > 1 && s.one_launch) {
     broken = "what clusters leave in parts is finished in a launch of its own";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {

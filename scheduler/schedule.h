@@ -40,7 +40,7 @@ struct Schedule {
   int grid = 0;     // CTAs that take rows in turn, each leaving the partial states of what reduces
                     // over rows; 0: a CTA for each set of rows.
   int cluster = 1;  // CTAs of a thread block cluster, each of which has a piece of the row in hand;
-                    // `grid` counts all of them.
+                    // `grid` counts all of them. Outer: of each of a CTA's rows.
   int stages = 0;   // Rows that bulk copies bring into shared memory ahead of the threads of such a
                     // CTA, the one in hand included; 0: threads load them.
   bool reread = false;   // With stages: between passes rows stay in shared memory, not registers.
@@ -92,7 +92,8 @@ struct Schedule {
 //    turn (stages: persistent, grid; reread: stages; tickets: stages, not shift, since the rows
 //    that a CTA takes then need not start alike);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
-//    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it), and
+//    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it) or, with
+//    vectors along rows, a CTA's rows (outer: vector > 1, split 1, threads a multiple of the rows);
 //    what finishes states is a launch of its own (cluster > 1: not one_launch);
 //  - finish_lanes is a power of two up to 32;
 //  - a fact's multiple is at least 1.

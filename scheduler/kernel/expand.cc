@@ -53,6 +53,7 @@ absl::StatusOr<Kernel> Expander::Run() {
     SEAM_RETURN_IF_ERROR(status);
     StoreAcrossRows();
   } else {
+    if (cluster_ > 1) w_.Emit(ClusterSync{});
     passes();
     SEAM_RETURN_IF_ERROR(status);
   }
@@ -102,14 +103,18 @@ absl::Status Expander::Prepare() {
   SEAM_RETURN_IF_ERROR(PlaceThreads());
   if (options_.start && vector_ > 1) PlaceEnds();
 
-  out_.grid_x =
-      options_.grid > 0 ? SymInt(options_.grid) : CeilDiv(rows_, at_.rows_per_cta) * options_.split;
+  out_.grid_x = options_.grid > 0 ? SymInt(options_.grid)
+                                  : CeilDiv(rows_, at_.rows_per_cta) * (options_.split * cluster_);
   // A vector lies wholly inside or outside when both ends are multiples of it.
   const SymInt first = Substitute(at_.row, v_, 0);
   const bool whole =
       outer_ && ProvablyDivisible(rows_, vector_) && ProvablyDivisible(first, vector_);
   row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
   PlaceRows();
+  if (cluster_ > 1 && options_.grid == 0 && !MergesByRow()) {
+    return absl::InternalError(
+        absl::StrCat("kernel ", tile_.name, ": a cluster whose threads share rows unevenly"));
+  }
   std::vector<bool> resident;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
     const bool persistent = s < options_.persistent.size() && options_.persistent[s];

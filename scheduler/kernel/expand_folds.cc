@@ -7,14 +7,11 @@
 #include "scheduler/kernel/expander.h"
 
 namespace seam::kernel {
-namespace {
 
 // Stores to another CTA move 4 or 8 bytes.
-DType ExchangedType(DType dtype) {
+DType Expander::ExchangedType(DType dtype) {
   return DTypeBytes(dtype) >= 4 ? dtype : IsFloat(dtype) ? DType::F32 : DType::I32;
 }
-
-}  // namespace
 
 Expander::Accumulator Expander::NewAccumulator(int id) {
   const TileReduction& r = tile_.reductions[id];
@@ -229,8 +226,8 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
     states_[a.id] = a.fragments;
   }
   if (accumulators.empty()) return false;
-  if (cluster_ > 1) return FoldAcrossCluster(accumulators);
-  if (at_.column_warps == 1) return false;
+  if (cluster_ > 1 && !MergesByRow()) return FoldAcrossCluster(accumulators);
+  if (at_.column_warps == 1 && cluster_ == 1) return false;
   // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
@@ -254,7 +251,7 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   w_.Emit(CtaSync{});
   if (options_.grid > 0) CopyNextRows(false);
   if (MergesByRow()) {
-    MergeWarpsByRow(accumulators, shared);
+    MergeByRow(accumulators, shared);
     return true;
   }
   for (size_t i = 0; i < accumulators.size(); ++i)
@@ -268,11 +265,14 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
                           SymInt origin) {
   const SymInt other = out_.env->FreshSymbol("w", 0, warps - 1);
   const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt warp) {
-    Load load{fragment, to};
+    const DType dtype = out_.shared[arrays[component]].dtype;
+    const bool same = dtype == w_.dtype(fragment);
+    Load load{same ? fragment : w_.NewFragment("s", dtype), same ? to : SymInt(0)};
     load.space = Space::Shared;
     load.array = arrays[component];
     load.index = origin + warp * at_.rows_per_cta + Substitute(at_.row_local, v_, slot);
     w_.Emit(load);
+    if (!same) w_.Set(fragment, to, OpKind::Cast, {Operand::Reg(load.fragment)});
   };
   OverRowSlots([&] {
     for (size_t c = 0; c < a.fragments.size(); ++c)
@@ -319,6 +319,13 @@ void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
   }
 }
 
+// The fragment as stores to other CTAs move it.
+int Expander::Exchanged(int fragment) {
+  const DType dtype = ExchangedType(w_.dtype(fragment));
+  if (dtype == w_.dtype(fragment)) return fragment;
+  return w_.Make(dtype, OpKind::Cast, {Operand::Reg(fragment)}).fragment;
+}
+
 // Each warp leaves its state with every CTA of the cluster, a lane with one of them, and every
 // warp folds those of all warps in the same order: each lane some of them, then across lanes.
 //
@@ -343,9 +350,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
       const int array = w_.NewShared("fold", dtype, fold_turns_ * states);
       shared[i].push_back(array);
       bytes += states * DTypeBytes(dtype);
-      RemoteStore out{fragment, 0, array};
-      if (dtype != w_.dtype(fragment))
-        out.fragment = w_.Make(dtype, OpKind::Cast, {Operand::Reg(fragment)}).fragment;
+      RemoteStore out{Exchanged(fragment), 0, array};
       out.index = origin + rank_ * at_.column_warps + at_.column_warp;
       out.predicate = SymLt(at_.column_lane, cluster_);
       out.cta = Mod(at_.column_lane, cluster_);

@@ -17,7 +17,7 @@ namespace seam::kernel {
 
 absl::Status Expander::PlaceThreads() {
   const SymInt lane = Mod(out_.thread_x, 32), warp = FloorDiv(out_.thread_x, 32);
-  SymInt cta = options_.split > 1 ? FloorDiv(out_.block_x, options_.split) : out_.block_x;
+  SymInt cta = options_.split > 1 ? FloorDiv(out_.block_x, options_.split) : team_;
   if (options_.grid > 0) {
     // One round after the other, the last one without those for whom no rows are left.
     int64_t rows_per_cta = 1;

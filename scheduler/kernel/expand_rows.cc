@@ -96,29 +96,95 @@ absl::Status Expander::MergeParts(int pass) {
   return status;
 }
 
-// The states that warps have left in `arrays`: of each row by one thread.
-void Expander::MergeWarpsByRow(const std::vector<Accumulator>& accumulators,
-                               const std::vector<std::vector<int>>& arrays) {
+// The states that warps have left in `arrays`: of each row by one thread. Those of a cluster's CTAs
+// then go from there to each of them:
+//
+//   rank 0   row 0, 1, ...  ->  [0][row] [1][row] ...   in the shared memory of every CTA
+//   rank 1   row 0, 1, ...  ->
+void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
+                          const std::vector<std::vector<int>>& arrays) {
   const int64_t warps = at_.column_warps;
   std::vector<std::vector<int>> merged;
   SwapRowView();
-  const auto merge = [&] {
+  std::vector<std::vector<int>> received;
+  if (cluster_ > 1) {
+    const SymInt barrier = out_.store_barriers++;
+    int64_t bytes = 0;
+    AtFirstOfRows([&] {
+      for (size_t i = 0; i < accumulators.size(); ++i) {
+        const Accumulator one = OfOneRow(accumulators[i]);
+        MergeWarps(one, arrays[i], warps, 0);
+        received.push_back(SendRows(one, barrier, &bytes));
+      }
+    });
+    bytes += SendSigns(barrier);
+    w_.Emit(AwaitStores{barrier, 0, bytes});
+  }
+  AtFirstOfRows([&] {
     for (size_t i = 0; i < accumulators.size(); ++i) {
-      Accumulator one = accumulators[i];
-      for (int& fragment : one.fragments) fragment = w_.NewFragment("acc", w_.dtype(fragment));
-      if (one.pivot >= 0) one.pivot = w_.NewFragment("pivot", w_.dtype(one.pivot));
-      MergeWarps(one, arrays[i], warps, 0);
+      const Accumulator one = OfOneRow(accumulators[i]);
+      if (cluster_ > 1) {
+        MergeWarps(one, received[i], cluster_, 0);
+      } else {
+        MergeWarps(one, arrays[i], warps, 0);
+      }
       merged.push_back(LeaveRows(one));
     }
-  };
-  if (at_.column_warps == 1) {
-    merge();
-  } else {
-    w_.Branch(SymEq(at_.column_warp, 0), merge, [] {});
-  }
+  });
   SwapRowView();
   w_.Emit(CtaSync{});
   for (size_t i = 0; i < accumulators.size(); ++i) TakeRows(accumulators[i], merged[i]);
+}
+
+// For the first of a row's threads.
+template <typename Body>
+void Expander::AtFirstOfRows(Body body) {
+  if (at_.column_warps == 1) return body();
+  w_.Branch(SymEq(at_.column_warp, 0), body, [] {});
+}
+
+Expander::Accumulator Expander::OfOneRow(const Accumulator& a) {
+  Accumulator one = a;
+  for (int& fragment : one.fragments) fragment = w_.NewFragment("acc", w_.dtype(fragment));
+  if (one.pivot >= 0) one.pivot = w_.NewFragment("pivot", w_.dtype(one.pivot));
+  return one;
+}
+
+// To every CTA of the cluster: the arrays of the components.
+std::vector<int> Expander::SendRows(const Accumulator& a, SymInt barrier, int64_t* bytes) {
+  std::vector<int> arrays;
+  const SymInt to = out_.env->FreshSymbol("to", 0, cluster_ - 1);
+  std::vector<int> exchanged;
+  for (int fragment : a.fragments) {
+    exchanged.push_back(Exchanged(fragment));
+    const DType dtype = w_.dtype(exchanged.back());
+    arrays.push_back(w_.NewShared("rows", dtype, cluster_ * at_.rows_per_cta));
+    *bytes += cluster_ * at_.rows_per_cta * DTypeBytes(dtype);
+  }
+  w_.Loop(to, cluster_, true, [&] {
+    for (size_t c = 0; c < arrays.size(); ++c) {
+      RemoteStore out{exchanged[c], 0, arrays[c]};
+      out.index = rank_ * at_.rows_per_cta + at_.row_local;
+      out.cta = to;
+      out.barrier = barrier;
+      w_.Emit(out);
+    }
+  });
+  return arrays;
+}
+
+// A word from every warp to every CTA, since some have no rows to send. Its bytes.
+int64_t Expander::SendSigns(SymInt barrier) {
+  const int64_t warps = out_.threads / 32;
+  const int fragment = w_.NewFragment("sign", DType::I32);
+  w_.Set(fragment, 0, OpKind::Copy, {BlockWriter::Number(DType::I32, 1)});
+  RemoteStore out{fragment, 0, w_.NewShared("signs", DType::I32, cluster_ * warps)};
+  out.index = rank_ * warps + FloorDiv(out_.thread_x, 32);
+  out.predicate = SymLt(Mod(out_.thread_x, 32), cluster_);
+  out.cta = Mod(out_.thread_x, cluster_);
+  out.barrier = barrier;
+  w_.Emit(out);
+  return cluster_ * warps * DTypeBytes(DType::I32);
 }
 
 // From the first thread of each row, then to all of its threads: the arrays of the components.

@@ -234,6 +234,8 @@ class Expander {
   bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
   bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
+  static DType ExchangedType(DType dtype);
+  int Exchanged(int fragment);
   void MergeWarps(const Accumulator& a, const std::vector<int>& arrays, int64_t warps,
                   SymInt origin);
   template <typename Take>
@@ -246,8 +248,13 @@ class Expander {
   bool MergesByRow(int pass) const;
   void SwapRowView();
   absl::Status MergeParts(int pass);
-  void MergeWarpsByRow(const std::vector<Accumulator>& accumulators,
-                       const std::vector<std::vector<int>>& arrays);
+  void MergeByRow(const std::vector<Accumulator>& accumulators,
+                  const std::vector<std::vector<int>>& arrays);
+  Accumulator OfOneRow(const Accumulator& a);
+  template <typename Body>
+  void AtFirstOfRows(Body body);
+  std::vector<int> SendRows(const Accumulator& a, SymInt barrier, int64_t* bytes);
+  int64_t SendSigns(SymInt barrier);
   std::vector<int> LeaveRows(const Accumulator& a);
   void TakeRows(const Accumulator& a, const std::vector<int>& arrays);
 

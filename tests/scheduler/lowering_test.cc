@@ -405,13 +405,15 @@ TEST(Reduction, ChannelsLastTakeAsManyRowsAsStayInRegisters) {
   EXPECT_EQ(choose(false, 64, 1024, 14).rows_per_cta(), 64);  // A cache line of a column.
   EXPECT_EQ(choose(false, 64, 512, 28).rows_per_cta(), 32);
   const Schedule long_rows = choose(false, 64, 256, 56);
-  EXPECT_EQ(long_rows.rows_per_cta(), 16);
+  EXPECT_EQ(long_rows.rows_per_cta(), 64);
+  EXPECT_EQ(long_rows.cluster, 8);  // Which hold them together.
   EXPECT_TRUE(long_rows.persistent);
   // Two tensors to hold; longer rows are read again, by the CTAs that share them.
   EXPECT_EQ(choose(true, 64, 512, 28).rows_per_cta(), 16);
   EXPECT_GT(choose(false, 64, 64, 112).split, 1);
-  // CTAs cannot share rows that are crossed: fewer rows each, for all SMs.
-  EXPECT_EQ(choose(true, 64, 64, 112).rows_per_cta(), 16);
+  // CTAs cannot share rows that are crossed: clusters do, for all SMs.
+  EXPECT_EQ(choose(true, 64, 64, 112).rows_per_cta(), 64);
+  EXPECT_EQ(choose(true, 64, 64, 112).cluster, 4);
 }
 
 }  // namespace

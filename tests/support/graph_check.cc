@@ -285,14 +285,14 @@ absl::Status OfSeed(uint64_t seed, bool library, Check check) {
 }  // namespace
 
 absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind backend,
-                        const SegmentOptions& segment) {
+                        const SegmentOptions& segment, bool use_cache) {
   CompileOptions options;
   options.narrow_edges = segment.narrow_edges;
   if (!segment.disabled_passes.empty()) {
     SEAM_ASSIGN_OR_RETURN(options.segmentation, SegmentedWithout(graph.fusion, segment));
   }
   options.backend = backend;
-  options.use_cache = false;
+  options.use_cache = use_cache;
   options.threads = 1;  // Graphs run side by side.
   options.simulator_seed = seed;
   return ForEachSizes(graph, options, [&](const Executable& executable, const Symbols& symbols) {
@@ -300,9 +300,10 @@ absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind bac
   });
 }
 
-absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment) {
+absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment,
+                       bool use_cache) {
   return OfSeed(seed, backend != BackendKind::kCuda, [&](const RandomGraph& graph) {
-    return CheckGraph(graph, seed, backend, segment);
+    return CheckGraph(graph, seed, backend, segment, use_cache);
   });
 }
 

@@ -17,13 +17,14 @@ namespace seam::testing {
 // outputs that the caller brings and outputs that the Executable allocates. The error is everything
 // that it takes to look into it: sizes, text form, groups with their schedules.
 // `segment`: by which passes it is cut, and in what types values cross; what that rounds, the
-// reference rounds as well.
+// reference rounds as well. `use_cache`: compiled kernels are kept on disk.
 absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind backend,
-                        const SegmentOptions& segment = {});
+                        const SegmentOptions& segment = {}, bool use_cache = false);
 
 // MakeRandomGraph and CheckGraph; the error starts with the seed. Without matrix products on kCuda,
 // which has no code for them.
-absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment = {});
+absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment = {},
+                       bool use_cache = false);
 
 // Every kernel of the graph with this seed, at both sets of its sizes, through NVRTC to machine
 // code for `arch`. Needs no GPU.

@@ -1,0 +1,176 @@
+// Vectors along rows: their states are merged with a row a thread, within a CTA, from parts in
+// memory, and across the CTAs of a cluster.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "tests/support/expect_right.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using testing::ExpectRight;
+using testing::GroupResult;
+using testing::GroupRun;
+using ::testing::HasSubstr;
+
+// Columns [P], rows [C], which are neighbours: statistics of either kind, a value of every row and
+// of every element.
+std::string Norm(const std::string& dtype) {
+  return absl::StrCat(R"(fusion norm {
+  symbol P
+  symbol C
+  input x: )",
+                      dtype, R"([P, C]
+  input w: f32[C]
+  f = cast(x, dtype=f32)
+  avg, m2, n = welford(f, axes=[0])
+  top = amax(x, axes=[0])
+  r = rsqrt(m2 / n + 1e-5) * w
+  y = cast((f - avg[None, :]) * r[None, :] + cast(top, dtype=f32)[None, :], dtype=)",
+                      dtype, R"()
+  output y
+  output avg
+  output top
+})");
+}
+
+// Two sums that every element needs, and one across images that nothing does.
+constexpr char kBackward[] = R"(fusion backward {
+  symbol B
+  symbol P
+  symbol C
+  input x: bf16[B, P, C]
+  input g: bf16[B, P, C]
+  xf = cast(x, dtype=f32)
+  gf = cast(g, dtype=f32)
+  s = sum(gf, axes=[1])
+  t = sum(gf * xf, axes=[1])
+  u = sum(gf * xf, axes=[0, 1])
+  y = cast(gf - s[:, None, :] * 0.01 - xf * t[:, None, :] * 0.001, dtype=bf16)
+  output y
+  output u
+})";
+
+struct Lay {
+  int vector, lanes, warps, cluster = 1, split = 1, registers = 2;
+  bool persistent = false, one_launch = true;
+};
+
+GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
+  const int64_t columns = sizes.at("P");
+  const auto edit = [=](Schedule& s) {
+    ASSERT_TRUE(s.outer) << s.ToString();
+    s.vector = std::min(s.vector, lay.vector);
+    s.lanes_per_row = lay.lanes;
+    s.warps_per_row = lay.warps;
+    s.row_warps = 1;
+    s.cluster = lay.cluster;
+    s.split = lay.split;
+    s.registers = lay.registers;
+    s.persistent = lay.persistent;
+    while (s.persistent && s.columns_at_once() < columns) ++s.registers;
+    s.chan_welford = !s.persistent;
+    s.one_launch = lay.one_launch && lay.cluster == 1;
+  };
+  return {.sizes = std::move(sizes), .edit = edit};
+}
+
+TEST(OuterRows, ARowAThread) {
+  for (const char* dtype : {"bf16", "f32", "f64"}) {
+    for (const int warps :
+         {2, 4, 6}) {  // More threads than rows, as many, and not the same for each.
+      for (const int64_t columns : {1, 37, 200}) {
+        for (const int64_t rows : {8, 40, 72}) {
+          for (const bool persistent : {false, true}) {
+            const GroupRun run =
+                Laid({.vector = 4, .lanes = 2, .warps = warps, .persistent = persistent},
+                     {{"P", columns}, {"C", rows}});
+            ExpectRight(Norm(dtype), run);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(OuterRows, PartsInMemory) {
+  for (const int split : {2, 7, 50, 90}) {
+    for (const int64_t columns : {5, 400}) {
+      for (const bool one_launch : {false, true}) {
+        const GroupRun run =
+            Laid({.vector = 4, .lanes = 4, .warps = 2, .split = split, .one_launch = one_launch},
+                 {{"P", columns}, {"C", 40}});
+        ExpectRight(Norm("bf16"), run);
+      }
+    }
+  }
+}
+
+TEST(OuterRows, Clusters) {
+  for (const int cluster : {2, 4, 16}) {
+    for (const int warps : {2, 4, 8}) {
+      for (const int64_t columns : {1, 37, 300}) {
+        for (const bool persistent : {false, true}) {
+          const Lay lay = {.vector = 4,
+                           .lanes = 2,
+                           .warps = warps,
+                           .cluster = cluster,
+                           .persistent = persistent};
+          const GroupResult result =
+              ExpectRight(Norm("bf16"), Laid(lay, {{"P", columns}, {"C", 72}}));
+          EXPECT_THAT(result.kernel_text, HasSubstr("store to CTA"));
+          ExpectRight(kBackward, Laid(lay, {{"B", 3}, {"P", columns}, {"C", 40}}));
+        }
+      }
+    }
+  }
+}
+
+TEST(OuterRows, NaNAndInfinityStayInTheirRows) {
+  for (const int cluster : {1, 4}) {
+    GroupRun run =
+        Laid({.vector = 4, .lanes = 2, .warps = 4, .cluster = cluster}, {{"P", 100}, {"C", 72}});
+    run.inputs = [](std::vector<HostTensor>& inputs) {
+      inputs[0].set({5, 3}, FloatScalar(std::numeric_limits<double>::quiet_NaN()));
+      inputs[0].set({70, 20}, FloatScalar(std::numeric_limits<double>::infinity()));
+    };
+    ExpectRight(Norm("f32"), run);
+  }
+}
+
+TEST(OuterRows, ClustersThatShareRowsUnevenlyAreRefused) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  s.outer = true;
+  s.vector = 4;
+  s.lanes_per_row = 2;
+  s.warps_per_row = 3;  // 96 threads, 64 rows.
+  s.cluster = 2;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("as many threads each"));
+  s.warps_per_row = 4;
+  EXPECT_TRUE(CheckSchedule(s).ok());
+}
+
+TEST(OuterRows, ChosenSchedules) {
+  const auto choose = [](const char* device, int64_t columns, int64_t rows) {
+    const absl::StatusOr<Fusion> group = ParseFusion(Norm("bf16"));
+    const ScheduleContext context{.sizes = {columns, rows}, .device = *FindDevice(device)};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
+    return *s;
+  };
+  EXPECT_EQ(choose("h200", 196, 65536).cluster, 1);   // A CTA has all of it.
+  EXPECT_EQ(choose("h200", 3136, 16384).cluster, 8);  // A cache line of rows, kept.
+  EXPECT_TRUE(choose("h200", 3136, 16384).persistent);
+  EXPECT_EQ(choose("a100", 3136, 16384).cluster, 1);
+  EXPECT_GT(choose("h200", 200704, 256).split, 1);
+}
+
+}  // namespace
+}  // namespace seam
