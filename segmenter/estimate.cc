@@ -68,7 +68,7 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
         return m != g && edge(e).from.valid() && FindCopy(m, v) != kNone;
       });
       if (server == members.end()) {
-        data_edges_.prefetch(Key(largest, v.index()));
+        PrefetchDataEdge(largest, v);
         border.reads.push_back({v, e, EdgeId()});
       } else {
         border.crossing.push_back({e, *server, SourceOf(*server, v).slot});

@@ -32,6 +32,7 @@ absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
   s.num_groups_ = partition.num_groups;
   s.groups_.resize(partition.num_groups);
   s.places_.resize(partition.num_groups);
+  s.is_in_table_.resize(partition.num_groups);
   for (uint32_t g = 0; g < partition.num_groups; ++g) s.merged_into_.emplace_back(g);
   SEAM_RETURN_IF_ERROR(s.AddInstances(std::move(partition)));
   s.AddBuffersOfArguments();
@@ -150,8 +151,41 @@ SegmentedFusion::Source SegmentedFusion::SourceOf(GroupId g, ValId v) const {
 }
 
 EdgeId SegmentedFusion::data_edge(GroupId to, ValId v) const {
-  const auto it = data_edges_.find(Key(to, v.index()));
-  return it == data_edges_.end() ? EdgeId() : it->second;
+  if (places_[to.index()].in.size > kFewEdges) {
+    const auto it = data_edges_.find(Key(to, v.index()));
+    return it == data_edges_.end() ? EdgeId() : it->second;
+  }
+  for (EdgeId e : in_edges(to)) {
+    if (edge(e).val == v && edge(e).kind() == EdgeKind::kData) return e;
+  }
+  return EdgeId();
+}
+
+void SegmentedFusion::LeadTo(GroupId g, EdgeId id) {
+  edges_[id.index()].to = g;
+  PushFront(edges_, &EdgeRecord::in, places_[g.index()].in, id.index());
+  const auto index = [&](EdgeId e) {
+    if (edge(e).kind() == EdgeKind::kData) data_edges_.emplace(Key(g, edge(e).val.index()), e);
+  };
+  if (is_in_table_[g.index()]) {
+    index(id);
+  } else if (in_edges(g).size() > kFewEdges) {
+    is_in_table_[g.index()] = true;
+    for (EdgeId e : in_edges(g)) index(e);
+  }
+}
+
+void SegmentedFusion::LeadNowhere(EdgeId id) {
+  SegmentedEdge& edge = edges_[id.index()];
+  Remove(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
+  if (is_in_table_[edge.to.index()] && edge.kind() == EdgeKind::kData)
+    data_edges_.erase(Key(edge.to, edge.val.index()));
+  edge.to = GroupId();
+}
+
+EdgeId SegmentedFusion::order_edge(GroupId from, GroupId to) const {
+  const auto it = order_edges_.find(Key(from, to.index()));
+  return it == order_edges_.end() ? EdgeId() : it->second;
 }
 
 EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
@@ -159,7 +193,7 @@ EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
   edges_.push_back(EdgeRecord{edge, {}, {}});
   readers_.emplace_back();
   edge_states_.emplace_back();
-  PushFront(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
+  LeadTo(edge.to, id);
   if (edge.from.valid())
     PushFront(edges_, &EdgeRecord::out, places_[edge.from.index()].out, id.index());
   if (edge.kind() == EdgeKind::kData) {
@@ -170,18 +204,16 @@ EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
 
 // Takes the edge out of all lists; what it was stays readable, apart from where it led.
 void SegmentedFusion::DropEdge(EdgeId id) {
-  SegmentedEdge& edge = edges_[id.index()];
-  Remove(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
+  const SegmentedEdge edge = edges_[id.index()];
+  LeadNowhere(id);
   if (edge.from.valid())
     Remove(edges_, &EdgeRecord::out, places_[edge.from.index()].out, id.index());
   if (edge.kind() == EdgeKind::kData) {
     Remove(readers_, &ReaderRecord::link, buffers_[edge.buffer.index()].readers, id.index());
-    data_edges_.erase(Key(edge.to, edge.val.index()));
     DropBufferIfUnread(edge.buffer);
   } else {
     order_edges_.erase(Key(edge.from, edge.to.index()));
   }
-  edge.to = GroupId();
 }
 
 BufferId SegmentedFusion::AddBuffer(ValId v, GroupId from) {
@@ -212,19 +244,22 @@ void SegmentedFusion::AddBuffersOfArguments() {
 // Parts of the Fusion that are made anew later take some room, too.
 void SegmentedFusion::ReserveForUses(absl::Span<const uint32_t> instances,
                                      absl::Span<const Source> sources) {
-  size_t num_reads = 0, num_buffers = buffers_.size(), next = 0;
+  size_t num_reads = 0, num_in_table = 0, num_buffers = buffers_.size(), next = 0;
   std::vector<bool> has_buffer(fusion_->num_vals());
+  std::vector<uint32_t> num_reads_of(groups_.size());
   for (uint32_t i : instances) {
     for (ValId v : fusion_->operands(instances_[i].expr)) {
       if (sources[next++].slot != kNone) continue;  // No other group computes it.
       ++num_reads;
+      const uint32_t of_group = ++num_reads_of[instances_[i].group.index()];
+      num_in_table += of_group == kFewEdges + 1 ? of_group : of_group > kFewEdges;
       num_buffers += !has_buffer[v.index()] && !buffer_of(v).valid();
       has_buffer[v.index()] = true;
     }
   }
   const auto with_room = [](size_t n) { return n + n / 8; };
   uses_.reserve(with_room(sources.size()));
-  data_edges_.reserve(num_reads);
+  data_edges_.reserve(num_in_table);
   edges_.reserve(with_room(num_reads));
   readers_.reserve(with_room(num_reads));
   edge_states_.reserve(with_room(num_reads));
@@ -242,9 +277,9 @@ std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
   // The table's places for reads are far apart.
   size_t next = 0, next_hint = 0, hinted = 0;
   const auto hint_at_reads = [&](uint32_t i) {
+    const GroupId g = instances_[i].group;
     for (ValId v : fusion_->operands(instances_[i].expr)) {
-      if (sources[next_hint++].slot == kNone)
-        data_edges_.prefetch(Key(instances_[i].group, v.index()));
+      if (sources[next_hint++].slot == kNone) PrefetchDataEdge(g, v);
     }
   };
   constexpr size_t kAhead = 8;
@@ -258,15 +293,14 @@ std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
       const ValId v = fusion_->operands(e)[n];
       Source& source = sources[next++];
       if (source.slot == kNone) {
-        const auto [known, is_new] = data_edges_.try_emplace(
-            Key(g, v.index()), EdgeId(static_cast<uint32_t>(edges_.size())));
-        source.edge = known->second.index();
-        if (is_new) {
+        EdgeId read = data_edge(g, v);
+        if (!read.valid()) {
           const ExprId definition = fusion_->definition(v);
           const GroupId from = definition.valid() ? home(definition) : GroupId();
           const BufferId buffer = buffer_of(v).valid() ? buffer_of(v) : AddBuffer(v, from);
-          AddEdge({from, g, v, buffer});
+          read = AddEdge({from, g, v, buffer});
         }
+        source.edge = read.index();
       }
       const AxisSet& exchanged = axes_->exchanged(e, n);
       SetId left = kNone;
@@ -414,21 +448,20 @@ void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
       continue;
     }
     const bool data = x.kind() == EdgeKind::kData;
-    auto& index = data ? data_edges_ : order_edges_;
-    const auto key = [&] { return data ? Key(x.to, x.val.index()) : Key(x.from, x.to.index()); };
-    const uint64_t old_key = key();
-    x.to = to;
-    const auto [kept, inserted] = index.try_emplace(key(), e);
-    if (!inserted) {
-      if (data) JoinReads(kept->second, e);
-      x.to = from;
+    const EdgeId kept = data ? data_edge(to, x.val) : order_edge(x.from, to);
+    if (kept.valid()) {
+      if (data) JoinReads(kept, e);
       DropEdge(e);
       continue;
     }
-    index.erase(old_key);
-    Remove(edges_, &EdgeRecord::in, places_[from.index()].in, e.index());
-    PushFront(edges_, &EdgeRecord::in, places_[to.index()].in, e.index());
-    if (data) work.moved_reads.push_back(e);
+    if (data) {
+      work.moved_reads.push_back(e);
+    } else {
+      order_edges_.erase(Key(x.from, from.index()));
+      order_edges_.emplace(Key(x.from, to.index()), e);
+    }
+    LeadNowhere(e);
+    LeadTo(to, e);
   }
   for (EdgeId e : std::vector<EdgeId>(out.begin(), out.end())) {
     SegmentedEdge& x = edges_[e.index()];
@@ -565,6 +598,7 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
     ids.emplace_back(static_cast<uint32_t>(groups_.size()));
     groups_.emplace_back();
     places_.emplace_back();
+    is_in_table_.push_back(false);
     merged_into_.push_back(ids[p]);
     PlaceBehind(ids[p - 1], ids[p]);
     ++num_groups_;

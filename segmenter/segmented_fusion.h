@@ -259,6 +259,7 @@ class SegmentedFusion {
 
  private:
   static constexpr uint32_t kNone = kNoLink;
+  static constexpr uint32_t kFewEdges = 4;  // To search for one of them.
   using SetId = AxisSetTable::SetId;
   using FamilyId = AxisSetTable::FamilyId;
 
@@ -368,7 +369,15 @@ class SegmentedFusion {
   Downstream& DownstreamOf(Source s) {
     return s.slot != kNone ? slots_[s.slot].downstream : edge_states_[s.edge].downstream;
   }
-  EdgeId AddEdge(SegmentedEdge edge);  // In the lists; data_edges_ and order_edges_ know it.
+  void PrefetchDataEdge(GroupId to, ValId v) const {
+    if (places_[to.index()].in.size > kFewEdges) data_edges_.prefetch(Key(to, v.index()));
+  }
+  EdgeId order_edge(GroupId from, GroupId to) const;  // Invalid if there is none.
+  EdgeId AddEdge(SegmentedEdge edge);                 // order_edges_ knows it.
+  // Puts an edge into the list of what leads to `g`, or takes it out of its list, and keeps
+  // data_edges_.
+  void LeadTo(GroupId g, EdgeId edge);
+  void LeadNowhere(EdgeId edge);
   void DropEdge(EdgeId e);
   BufferId AddBuffer(ValId v, GroupId from);
   void DropBufferIfUnread(BufferId b);
@@ -453,7 +462,10 @@ class SegmentedFusion {
   std::vector<EdgeRecord> edges_;
   std::vector<ReaderRecord> readers_;  // Per edge.
   std::vector<EdgeState> edge_states_;
-  absl::flat_hash_map<uint64_t, EdgeId> data_edges_;   // (group, value).
+  // (group, value), of groups to which more than a few edges have led. Those of the others are
+  // found in their lists.
+  absl::flat_hash_map<uint64_t, EdgeId> data_edges_;
+  std::vector<bool> is_in_table_;                      // Per group.
   absl::flat_hash_map<uint64_t, EdgeId> order_edges_;  // (from, to).
   std::vector<BufferRecord> buffers_;
   std::vector<BufferId> buffer_of_;  // Per value.
