@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ir/scalar.h"
-#include "segmenter/segmented_fusion.h"
 
 namespace seam {
 namespace {
@@ -158,12 +157,11 @@ bool MovesElements(const Fusion& f, ExprId e) {
 }
 
 CrossingTypes CrossingTypes::Find(const Fusion& fusion, const ValueFacts& facts,
-                                  Narrowing narrowing) {
+                                  const std::vector<bool>& computed, Narrowing narrowing) {
   CrossingTypes types(fusion, narrowing);
-  const std::vector<bool> live = LiveExprs(fusion);
   types.FindHeld();
-  types.FindRounded(live);
-  types.FindPermitted(facts, live);
+  types.FindRounded(computed);
+  types.FindPermitted(facts, computed);
   return types;
 }
 
@@ -212,7 +210,7 @@ DType CrossingTypes::RoundedBy(ExprId e, int i) const {
 }
 
 // From the outputs up: what all readers round to.
-void CrossingTypes::FindRounded(const std::vector<bool>& live) {
+void CrossingTypes::FindRounded(const std::vector<bool>& computed) {
   const Fusion& f = *fusion_;
   rounded_to_.resize(f.num_vals());
   for (uint32_t i = f.num_vals(); i-- > 0;) {
@@ -221,7 +219,7 @@ void CrossingTypes::FindRounded(const std::vector<bool>& live) {
     DType to = own;
     bool first = true;
     for (ExprId e : f.uses(v)) {
-      if (!live[e.index()]) continue;
+      if (!computed[e.index()]) continue;
       for (size_t n = 0; n < f.operands(e).size(); ++n) {
         if (f.operands(e)[n] != v) continue;
         const DType here = RoundedBy(e, static_cast<int>(n));
@@ -236,7 +234,7 @@ void CrossingTypes::FindRounded(const std::vector<bool>& live) {
   }
 }
 
-void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<bool>& live) {
+void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<bool>& computed) {
   const Fusion& f = *fusion_;
   wide_.assign(f.num_vals(), WideReason::kNone);
   for (uint32_t i = 0; i < f.num_vals(); ++i) {
@@ -276,7 +274,7 @@ void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<boo
   }
   for (uint32_t i = f.num_exprs(); i-- > 0;) {
     const ExprId e(i);
-    if (!live[i]) continue;
+    if (!computed[i]) continue;
     bool mixed = false, decided = Jumps(f.op(e));
     for (int r = 0; r < f.num_results(e); ++r) {
       const ValId v = f.result(e, r);

@@ -54,8 +54,9 @@ absl::string_view WideReasonSentence(WideReason reason);  // "the caller gave it
 
 class CrossingTypes {
  public:
-  // Linear in the graph.
-  static CrossingTypes Find(const Fusion& fusion, const ValueFacts& facts, Narrowing narrowing);
+  // `computed`: per expression, whether a group computes it. Linear in the graph.
+  static CrossingTypes Find(const Fusion& fusion, const ValueFacts& facts,
+                            const std::vector<bool>& computed, Narrowing narrowing);
 
   Narrowing narrowing() const { return narrowing_; }
   // The type in which `v` crosses if all its readers are elsewhere.
@@ -73,8 +74,8 @@ class CrossingTypes {
   CrossingTypes(const Fusion& fusion, Narrowing narrowing)
       : fusion_(&fusion), narrowing_(narrowing) {}
   void FindHeld();
-  void FindRounded(const std::vector<bool>& live);
-  void FindPermitted(const ValueFacts& facts, const std::vector<bool>& live);
+  void FindRounded(const std::vector<bool>& computed);
+  void FindPermitted(const ValueFacts& facts, const std::vector<bool>& computed);
 
   const Fusion* fusion_;
   Narrowing narrowing_;

@@ -174,7 +174,7 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
   std::sort(inner.begin(), inner.end());
   for (auto first = inner.begin(); first != inner.end();) {
     const auto end = std::upper_bound(first, inner.end(), *first);
-    if (end - first == readers(first->first).size() && !fusion_->is_output(first->second))
+    if (end - first == readers(first->first).size() && !is_result(first->second))
       save(first->second, 1);
     first = end;
   }

@@ -9,20 +9,6 @@
 
 namespace seam {
 
-std::vector<bool> LiveExprs(const Fusion& fusion) {
-  std::vector<bool> live(fusion.num_exprs());
-  for (ValId v : fusion.outputs()) {
-    if (fusion.definition(v).valid()) live[fusion.definition(v).index()] = true;
-  }
-  for (uint32_t i = fusion.num_exprs(); i-- > 0;) {
-    if (!live[i]) continue;
-    for (ValId v : fusion.operands(ExprId(i))) {
-      if (fusion.definition(v).valid()) live[fusion.definition(v).index()] = true;
-    }
-  }
-  return live;
-}
-
 // --- Construction ---
 
 absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
@@ -35,6 +21,7 @@ absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
   s.is_in_table_.resize(partition.num_groups);
   for (uint32_t g = 0; g < partition.num_groups; ++g) s.merged_into_.emplace_back(g);
   SEAM_RETURN_IF_ERROR(s.AddInstances(std::move(partition)));
+  s.FindResults();
   s.AddBuffersOfArguments();
   std::vector<uint32_t> instances;  // Operands before users.
   for (uint32_t i = 0, copy = fusion.num_exprs(); i < fusion.num_exprs(); ++i) {
@@ -55,29 +42,26 @@ absl::Status SegmentedFusion::AddInstances(Partition partition) {
     return absl::InvalidArgumentError(absl::StrCat(
         "homes of ", partition.home.size(), " expressions given, the graph has ", num_exprs));
   }
-  const std::vector<bool> live = LiveExprs(*fusion_);
   instances_.reserve(num_exprs + partition.copies.size());
   is_copied_.resize(fusion_->num_vals());
   slots_.resize(fusion_->num_vals());
   for (uint32_t i = 0; i < num_exprs; ++i) {
     const ExprId e(i);
     const GroupId g = partition.home[i];
-    if (g.valid() ? g.index() >= groups_.size() || !live[i] : live[i]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expression `", fusion_->name(fusion_->result(e)), "`: ",
-                       !g.valid() ? "has no home"
-                       : live[i]  ? "its home is no group"
-                                  : "no output needs it, yet it has a home"));
+    if (g.valid() && g.index() >= groups_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "expression `", fusion_->name(fusion_->result(e)), "`: its home is no group"));
     }
     instances_.push_back(Instance{e, GroupId(), fusion_->result(e).index(), i, kNone, {}});
     if (g.valid()) AddHome(e, g);
   }
+  SEAM_RETURN_IF_ERROR(CheckHomes());
   std::sort(partition.copies.begin(), partition.copies.end());
   for (const auto& [e, g] : partition.copies) {
     if (e.index() >= num_exprs || g.index() >= groups_.size()) {
       return absl::InvalidArgumentError("a copy of no expression or in no group");
     }
-    if (!live[e.index()] || computes(g, e)) {
+    if (!home(e).valid() || computes(g, e)) {
       return absl::InvalidArgumentError(
           absl::StrCat("expression `", fusion_->name(fusion_->result(e)), "` is copied into group ",
                        g.index(), ", which has it, or is dead code"));
@@ -91,12 +75,33 @@ absl::Status SegmentedFusion::AddInstances(Partition partition) {
     }
   }
   for (const OrderConstraint& c : partition.order) {
-    if (c.before.index() >= num_exprs || c.after.index() >= num_exprs || !live[c.before.index()] ||
-        !live[c.after.index()] || c.val.index() >= fusion_->num_vals()) {
+    if (c.before.index() >= num_exprs || c.after.index() >= num_exprs || !home(c.before).valid() ||
+        !home(c.after).valid() || c.val.index() >= fusion_->num_vals()) {
       return absl::InvalidArgumentError("an order between expressions that do not exist");
     }
   }
   order_ = std::move(partition.order);
+  return absl::OkStatus();
+}
+
+absl::Status SegmentedFusion::CheckHomes() const {
+  const auto check = [&](ValId v, absl::string_view who) -> absl::Status {
+    const ExprId e = fusion_->definition(v);
+    if (!e.valid() || home(e).valid()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("expression `",
+                                                   fusion_->name(fusion_->result(e)),
+                                                   "`: has no home, but ", who, " needs it"));
+  };
+  for (ValId v : fusion_->outputs()) SEAM_RETURN_IF_ERROR(check(v, "the caller"));
+  for (uint32_t i = fusion_->num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    if (!home(e).valid()) continue;
+    for (ValId v : fusion_->operands(e)) {
+      const ExprId definition = fusion_->definition(v);
+      if (!definition.valid() || home(definition).valid()) continue;
+      return check(v, absl::StrCat("`", fusion_->name(fusion_->result(e)), "`"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -226,18 +231,35 @@ BufferId SegmentedFusion::AddBuffer(ValId v, GroupId from) {
 
 void SegmentedFusion::DropBufferIfUnread(BufferId id) {
   const Buffer& buffer = buffers_[id.index()];
-  if (buffers_[id.index()].readers.size > 0 || fusion_->is_output(buffer.val) ||
-      !buffer.from.valid())
+  if (buffers_[id.index()].readers.size > 0 || is_result(buffer.val) || !buffer.from.valid())
     return;
   Remove(buffers_, &BufferRecord::link, groups_[buffer.from.index()].buffers, id.index());
   buffer_of_[buffer.val.index()] = BufferId();
 }
 
+void SegmentedFusion::FindResults() {
+  is_result_.resize(fusion_->num_vals());
+  for (ValId v : fusion_->outputs()) is_result_[v.index()] = true;
+  std::vector<bool> is_read(fusion_->num_vals());
+  for (uint32_t i = fusion_->num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    if (!home(e).valid()) continue;
+    for (ValId v : fusion_->operands(e)) is_read[v.index()] = true;
+    bool needed = false;
+    for (int r = 0; r < fusion_->num_results(e); ++r) {
+      const uint32_t v = fusion_->result(e, r).index();
+      needed = needed || is_read[v] || is_result_[v];
+    }
+    if (!needed) is_result_[fusion_->result(e).index()] = true;
+  }
+}
+
 void SegmentedFusion::AddBuffersOfArguments() {
   buffer_of_.resize(fusion_->num_vals());
   for (ValId v : fusion_->inputs()) AddBuffer(v, GroupId());
-  for (ValId v : fusion_->outputs()) {
-    if (!buffer_of(v).valid()) AddBuffer(v, home(fusion_->definition(v)));
+  for (uint32_t i = 0; i < fusion_->num_vals(); ++i) {
+    const ValId v(i);
+    if (is_result(v) && !buffer_of(v).valid()) AddBuffer(v, home(fusion_->definition(v)));
   }
 }
 
@@ -342,6 +364,12 @@ std::vector<GroupId> SegmentedFusion::groups() const {
   list.reserve(num_groups_);
   for (uint32_t g = first_group_; g != kNone; g = groups_[g].after) list.push_back(GroupId(g));
   return list;
+}
+
+std::vector<bool> SegmentedFusion::computed() const {
+  std::vector<bool> computed;
+  for (uint32_t e = 0; e < fusion_->num_exprs(); ++e) computed.push_back(home(ExprId(e)).valid());
+  return computed;
 }
 
 std::vector<ExprId> SegmentedFusion::ExprsOf(LinkList instances) const {

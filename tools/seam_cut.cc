@@ -45,8 +45,8 @@ CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges) {
           "--narrow-edges",
           [narrow_edges](const std::string& name) { *narrow_edges = *ParseNarrowing(name); },
           "Let f32 values cross between kernels as f16 or bf16, rounded; exact (the default): only "
-          "where that changes no result")
-      ->check(CLI::IsMember({"exact", "f16", "bf16"}))
+          "where that changes no result; off: never, as --without narrow")
+      ->check(CLI::IsMember({"off", "exact", "f16", "bf16"}))
       ->type_name("TYPE");
 }
 

@@ -305,6 +305,8 @@ class LoadedCuts(CliTest):
         self.bad(CHECK_FAILED, 'diff', share, left, right, '--check', says='two ways')
         self.good('diff', share, left, '--check')
         self.bad(WRONG_USAGE, 'diff', share, '--without', 'everything')
+        self.assertEqual(self.good('segment', share, '--without', 'narrow'), self.good('segment', share, '--narrow-edges', 'off'))
+        self.bad(WRONG_USAGE, 'segment', share, '--narrow-edges', 'none')
 
 
 class Running(CliTest):
