@@ -131,8 +131,6 @@ absl::string_view WideReasonSentence(WideReason reason) {
       return "the caller gave it or gets it";
     case WideReason::kLibrary:
       return "a library call writes or reads it";
-    case WideReason::kConcat:
-      return "a cat reads it, which takes what is stored and not what was widened";
     case WideReason::kStatistic:
       return "it is a statistic, of which differences may be taken";
     case WideReason::kDecision:
@@ -244,9 +242,6 @@ void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<boo
   for (uint32_t i = 0; i < f.num_exprs(); ++i) {
     const ExprId e(i);
     const OpClass c = f.info(e).op_class;
-    if (c == OpClass::Concat) {
-      for (ValId v : f.operands(e)) wide_[v.index()] = WideReason::kConcat;
-    }
     if (!SharesNoKernel(c)) continue;
     for (int r = 0; r < f.num_results(e); ++r) wide_[f.result(e, r).index()] = WideReason::kLibrary;
     for (ValId v : f.operands(e)) wide_[v.index()] = WideReason::kLibrary;
@@ -307,7 +302,7 @@ void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<boo
 DType CrossingTypes::TypeFor(ValId v, DType rounded_to) const {
   DType best = fusion_->dtype(v);
   const WideReason wide = wide_reason(v);
-  const bool fixed = wide != WideReason::kNone && wide <= WideReason::kConcat;
+  const bool fixed = wide != WideReason::kNone && wide <= WideReason::kLibrary;
   if (narrowing_ == Narrowing::kOff || !IsFloat(best) || fixed) return best;
   const auto take = [&](DType d) {
     if (DTypeBytes(d) < DTypeBytes(best)) best = d;

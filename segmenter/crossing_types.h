@@ -37,13 +37,12 @@ struct RoundingError {
 };
 RoundingError RoundingErrorOf(DType half);
 
-// Why a permission to round does not extend to a value. The first three forbid exact narrowing as
+// Why a permission to round does not extend to a value. The first two forbid exact narrowing as
 // well.
 enum class WideReason : uint8_t {
   kNone,
   kCaller,     // The caller gave it or gets it.
   kLibrary,    // A library call writes or reads it.
-  kConcat,     // A `cat` reads it, which can take loads anywhere, but no values that were widened.
   kType,       // It is no f32 value.
   kStatistic,  // It comes from a reduction alone: small, and what is made of it cancels.
   kDecision,   // Something that jumps follows: an index, a comparison, an integer.
