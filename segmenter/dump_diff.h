@@ -31,7 +31,7 @@ struct GroupChange {
   SegmentationTotals left_totals, right_totals;
 };
 const char* ChangeName(
-    GroupChange::Kind kind);  // "same", "copies", "split", "merged", "regrouped", ...
+    GroupChange::Kind kind);  // "same", "copies", "split", "merged", "regrouped", "dead"
 
 struct SegmentationDiff {
   std::string fusion;

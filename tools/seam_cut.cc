@@ -9,12 +9,12 @@
 
 namespace seam::tool {
 
-void AddWithoutOption(CLI::App& app, std::vector<std::string>* without) {
+CLI::Option* AddWithoutOption(CLI::App& app, std::vector<std::string>* without) {
   std::vector<std::string> names;
   for (const SegmentPass& pass : SegmentPasses()) names.push_back(pass.name);
   std::string text = "Leave out a pass of the segmenter:";
   for (const std::string& name : names) absl::StrAppend(&text, " ", name);
-  app.add_option("--without", *without, text)
+  return app.add_option("--without", *without, text)
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->type_name("PASS");
