@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ir/scalar.h"
-#include "segmenter/segmented_fusion.h"
 
 namespace seam {
 namespace {
@@ -132,8 +131,6 @@ absl::string_view WideReasonSentence(WideReason reason) {
       return "the caller gave it or gets it";
     case WideReason::kLibrary:
       return "a library call writes or reads it";
-    case WideReason::kConcat:
-      return "a cat reads it, which takes what is stored and not what was widened";
     case WideReason::kStatistic:
       return "it is a statistic, of which differences may be taken";
     case WideReason::kDecision:
@@ -158,12 +155,11 @@ bool MovesElements(const Fusion& f, ExprId e) {
 }
 
 CrossingTypes CrossingTypes::Find(const Fusion& fusion, const ValueFacts& facts,
-                                  Narrowing narrowing) {
+                                  const std::vector<bool>& computed, Narrowing narrowing) {
   CrossingTypes types(fusion, narrowing);
-  const std::vector<bool> live = LiveExprs(fusion);
   types.FindHeld();
-  types.FindRounded(live);
-  types.FindPermitted(facts, live);
+  types.FindRounded(computed);
+  types.FindPermitted(facts, computed);
   return types;
 }
 
@@ -212,7 +208,7 @@ DType CrossingTypes::RoundedBy(ExprId e, int i) const {
 }
 
 // From the outputs up: what all readers round to.
-void CrossingTypes::FindRounded(const std::vector<bool>& live) {
+void CrossingTypes::FindRounded(const std::vector<bool>& computed) {
   const Fusion& f = *fusion_;
   rounded_to_.resize(f.num_vals());
   for (uint32_t i = f.num_vals(); i-- > 0;) {
@@ -221,7 +217,7 @@ void CrossingTypes::FindRounded(const std::vector<bool>& live) {
     DType to = own;
     bool first = true;
     for (ExprId e : f.uses(v)) {
-      if (!live[e.index()]) continue;
+      if (!computed[e.index()]) continue;
       for (size_t n = 0; n < f.operands(e).size(); ++n) {
         if (f.operands(e)[n] != v) continue;
         const DType here = RoundedBy(e, static_cast<int>(n));
@@ -236,7 +232,7 @@ void CrossingTypes::FindRounded(const std::vector<bool>& live) {
   }
 }
 
-void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<bool>& live) {
+void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<bool>& computed) {
   const Fusion& f = *fusion_;
   wide_.assign(f.num_vals(), WideReason::kNone);
   for (uint32_t i = 0; i < f.num_vals(); ++i) {
@@ -246,9 +242,6 @@ void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<boo
   for (uint32_t i = 0; i < f.num_exprs(); ++i) {
     const ExprId e(i);
     const OpClass c = f.info(e).op_class;
-    if (c == OpClass::Concat) {
-      for (ValId v : f.operands(e)) wide_[v.index()] = WideReason::kConcat;
-    }
     if (!SharesNoKernel(c)) continue;
     for (int r = 0; r < f.num_results(e); ++r) wide_[f.result(e, r).index()] = WideReason::kLibrary;
     for (ValId v : f.operands(e)) wide_[v.index()] = WideReason::kLibrary;
@@ -276,7 +269,7 @@ void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<boo
   }
   for (uint32_t i = f.num_exprs(); i-- > 0;) {
     const ExprId e(i);
-    if (!live[i]) continue;
+    if (!computed[i]) continue;
     bool mixed = false, decided = Jumps(f.op(e));
     for (int r = 0; r < f.num_results(e); ++r) {
       const ValId v = f.result(e, r);
@@ -309,7 +302,7 @@ void CrossingTypes::FindPermitted(const ValueFacts& facts, const std::vector<boo
 DType CrossingTypes::TypeFor(ValId v, DType rounded_to) const {
   DType best = fusion_->dtype(v);
   const WideReason wide = wide_reason(v);
-  const bool fixed = wide != WideReason::kNone && wide <= WideReason::kConcat;
+  const bool fixed = wide != WideReason::kNone && wide <= WideReason::kLibrary;
   if (narrowing_ == Narrowing::kOff || !IsFloat(best) || fixed) return best;
   const auto take = [&](DType d) {
     if (DTypeBytes(d) < DTypeBytes(best)) best = d;

@@ -37,13 +37,12 @@ struct RoundingError {
 };
 RoundingError RoundingErrorOf(DType half);
 
-// Why a permission to round does not extend to a value. The first three forbid exact narrowing as
+// Why a permission to round does not extend to a value. The first two forbid exact narrowing as
 // well.
 enum class WideReason : uint8_t {
   kNone,
   kCaller,     // The caller gave it or gets it.
   kLibrary,    // A library call writes or reads it.
-  kConcat,     // A `cat` reads it, which can take loads anywhere, but no values that were widened.
   kType,       // It is no f32 value.
   kStatistic,  // It comes from a reduction alone: small, and what is made of it cancels.
   kDecision,   // Something that jumps follows: an index, a comparison, an integer.
@@ -54,8 +53,9 @@ absl::string_view WideReasonSentence(WideReason reason);  // "the caller gave it
 
 class CrossingTypes {
  public:
-  // Linear in the graph.
-  static CrossingTypes Find(const Fusion& fusion, const ValueFacts& facts, Narrowing narrowing);
+  // `computed`: per expression, whether a group computes it. Linear in the graph.
+  static CrossingTypes Find(const Fusion& fusion, const ValueFacts& facts,
+                            const std::vector<bool>& computed, Narrowing narrowing);
 
   Narrowing narrowing() const { return narrowing_; }
   // The type in which `v` crosses if all its readers are elsewhere.
@@ -73,8 +73,8 @@ class CrossingTypes {
   CrossingTypes(const Fusion& fusion, Narrowing narrowing)
       : fusion_(&fusion), narrowing_(narrowing) {}
   void FindHeld();
-  void FindRounded(const std::vector<bool>& live);
-  void FindPermitted(const ValueFacts& facts, const std::vector<bool>& live);
+  void FindRounded(const std::vector<bool>& computed);
+  void FindPermitted(const ValueFacts& facts, const std::vector<bool>& computed);
 
   const Fusion* fusion_;
   Narrowing narrowing_;

@@ -49,6 +49,7 @@ CutModel::CutModel(const SegmentedFusion& s, const Units& units, const SizeHints
     }
   }
   AddReads(s);
+  for (LocalVal& v : vals_) v.is_result = s.is_result(v.val);
   AddDependences(s, between);
   neighbours_.assign(num_units_, 0);
   for (const LocalVal& v : vals_) {
@@ -64,7 +65,6 @@ int CutModel::LocalIndex(ValId v) {
     LocalVal& local = vals_.emplace_back();
     local.val = v;
     local.bytes = sizes_.Bytes(v);
-    local.returned = f_.is_output(v);
   }
   return it->second;
 }
@@ -233,7 +233,7 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
       summary.num_tensors += bytes > 0;
     }
     if (v.writer >= 0 && (block & Bit(v.writer)) != 0 &&
-        (v.returned || v.leaves || (v.read & ~block) != 0)) {
+        (v.is_result || v.leaves || (v.read & ~block) != 0)) {
       bytes = v.bytes;
       ++summary.num_tensors;
     }
@@ -258,7 +258,7 @@ bool CutModel::IsFreeView(UnitMask block) const {
       const ValId result = v.val;
       const bool read = v.leaves || (v.read & ~block) != 0;
       if (read && !facts_.is_free_to_read[result.index()]) return false;
-      if (v.returned && !facts_.is_free_to_return[result.index()]) return false;
+      if (v.is_result && !facts_.is_free_to_return[result.index()]) return false;
     }
   }
   return true;
@@ -366,7 +366,7 @@ uint64_t CutModel::Fingerprint(UnitMask focus, absl::string_view purpose, int ef
   for (const LocalVal& v : vals_) {
     mix(static_cast<uint64_t>(v.bytes));
     mix(v.leaves);
-    mix(v.returned);
+    mix(v.is_result);
   }
   for (int n = 0; n < num_nodes_; ++n) mix(consumers_[n]);
   for (UnitMask group : groups_) mix(group);

@@ -116,12 +116,12 @@ class CutModel {
   struct LocalVal {
     ValId val;
     int64_t bytes = 0;
-    UnitMask computed = 0;  // By units.
-    UnitMask read = 0;      // By units that do not compute it,
-    UnitMask wholly = 0;    // and by those of them that read all of it.
-    int writer = -1;        // That of its expression.
-    bool returned = false;  // An output of the Fusion.
-    bool leaves = false;    // A group outside reads it.
+    UnitMask computed = 0;   // By units.
+    UnitMask read = 0;       // By units that do not compute it,
+    UnitMask wholly = 0;     // and by those of them that read all of it.
+    int writer = -1;         // That of its expression.
+    bool is_result = false;  // Of the SegmentedFusion.
+    bool leaves = false;     // A group outside reads it.
     // Expressions that read a part of it, and how much.
     absl::InlinedVector<std::pair<int, int64_t>, 1> partial;
   };

@@ -13,7 +13,8 @@ namespace seam {
 std::string ExplainCrossings(const SegmentedFusion& segmented, const SizeHints& sizes) {
   const Fusion& f = segmented.fusion();
   const Narrowing narrowing = segmented.narrowing();
-  const CrossingTypes types = CrossingTypes::Find(f, segmented.facts(), narrowing);
+  const CrossingTypes types =
+      CrossingTypes::Find(f, segmented.facts(), segmented.computed(), narrowing);
   const std::vector<int64_t> saved = SavedByNarrowing(segmented, sizes);
   const bool permits = narrowing == Narrowing::kF16 || narrowing == Narrowing::kBF16;
   std::string out;

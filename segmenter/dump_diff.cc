@@ -41,16 +41,19 @@ SegmentationTotals TotalsOfGroups(const SegmentedFusion& s, const SizeHints& siz
 
 GroupChange::Kind KindOf(const SegmentedFusion& left, const SegmentedFusion& right,
                          const GroupChange& change) {
+  if (change.left.empty() || change.right.empty()) return GroupChange::Kind::kDead;
   if (change.left.size() > 1)
     return change.right.size() > 1 ? GroupChange::Kind::kRegrouped : GroupChange::Kind::kMerged;
   if (change.right.size() > 1) return GroupChange::Kind::kSplit;
   const GroupId a = change.left[0], b = change.right[0];
+  if (left.exprs(a) != right.exprs(b)) return GroupChange::Kind::kRegrouped;
   return left.scheduler(a) == right.scheduler(b) && left.copies(a) == right.copies(b)
              ? GroupChange::Kind::kSame
              : GroupChange::Kind::kCopies;
 }
 
 std::string Names(const std::vector<GroupId>& groups) {
+  if (groups.empty()) return "none";
   return absl::StrJoin(groups, " ",
                        [](std::string* s, GroupId g) { absl::StrAppend(s, "g", g.index()); });
 }
@@ -74,6 +77,8 @@ const char* ChangeName(GroupChange::Kind kind) {
       return "merged";
     case GroupChange::Kind::kRegrouped:
       return "regrouped";
+    case GroupChange::Kind::kDead:
+      return "dead";
   }
   return "unknown";
 }
@@ -100,7 +105,7 @@ absl::StatusOr<SegmentationDiff> DiffSegmentations(const SegmentedFusion& left,
   };
   for (uint32_t i = 0; i < left.fusion().num_exprs(); ++i) {
     const GroupId a = left.home(ExprId(i)), b = right.home(ExprId(i));
-    if (!a.valid()) continue;  // Dead code, on both sides.
+    if (!a.valid() || !b.valid()) continue;  // Dead code.
     const uint32_t x = root(a.index()), y = root(num_left + b.index());
     parent[std::max(x, y)] = std::min(x, y);  // Roots are on the left.
   }
@@ -108,17 +113,18 @@ absl::StatusOr<SegmentationDiff> DiffSegmentations(const SegmentedFusion& left,
   diff.fusion = std::string(left.fusion().name());
   diff.left = TotalsOf(left, left_sizes);
   diff.right = TotalsOf(right, right_sizes);
-  std::vector<int> change_of(num_left, -1);
-  for (uint32_t g = 0; g < num_left; ++g) {
-    int& change = change_of[root(g)];
+  std::vector<int> change_of(parent.size(), -1);
+  const auto change_at = [&](uint32_t i) -> GroupChange& {
+    int& change = change_of[root(i)];
     if (change < 0) {
       change = static_cast<int>(diff.changes.size());
       diff.changes.emplace_back();
     }
-    diff.changes[change].left.push_back(GroupId(g));
-  }
+    return diff.changes[change];
+  };
+  for (uint32_t g = 0; g < num_left; ++g) change_at(g).left.push_back(GroupId(g));
   for (uint32_t g = 0; g < right.group_limit(); ++g)
-    diff.changes[change_of[root(num_left + g)]].right.push_back(GroupId(g));
+    change_at(num_left + g).right.push_back(GroupId(g));
   for (GroupChange& change : diff.changes) {
     change.kind = KindOf(left, right, change);
     change.left_totals = TotalsOfGroups(left, left_sizes, change.left);

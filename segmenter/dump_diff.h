@@ -17,23 +17,26 @@
 namespace seam {
 
 struct GroupChange {
+  // Groups belong together that share an expression. Dead code may be on one side alone.
   enum class Kind : uint8_t {
     kSame,
     kCopies,     // The same expressions; other copies or another scheduler.
     kSplit,      // One group is several.
     kMerged,     // Several are one.
-    kRegrouped,  // Several are several others.
+    kRegrouped,  // Several are several others, or one lacks dead code of the other.
+    kDead,       // Dead code that one side leaves out.
   };
   Kind kind = Kind::kSame;
   std::vector<GroupId> left, right;  // Ascending.
   SegmentationTotals left_totals, right_totals;
 };
-const char* ChangeName(GroupChange::Kind kind);  // "same", "copies", "split", "merged", "regrouped"
+const char* ChangeName(
+    GroupChange::Kind kind);  // "same", "copies", "split", "merged", "regrouped", "dead"
 
 struct SegmentationDiff {
   std::string fusion;
   SegmentationTotals left, right;
-  std::vector<GroupChange> changes;  // By their first left group; those that are the same as well.
+  std::vector<GroupChange> changes;  // By their first left group, then right one; the same as well.
   bool same() const;
 };
 

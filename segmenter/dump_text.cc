@@ -133,6 +133,7 @@ absl::StatusOr<std::string> DumpText(const SegmentedFusion& segmented, const Dum
       }
       std::sort(readers.begin(), readers.end());
       if (f.is_output(v)) readers.push_back("the caller");
+      if (readers.empty()) readers.push_back("nobody");
       absl::StrAppend(&out, "  out  ", value(v), style.dim, "  ",
                       FormatBytes(StoredBytes(segmented, sizes, v)), ", to ",
                       absl::StrJoin(readers, ", "));

@@ -68,7 +68,7 @@ SegmentedFusion::Border SegmentedFusion::BorderOf(absl::Span<const GroupId> memb
         return m != g && edge(e).from.valid() && FindCopy(m, v) != kNone;
       });
       if (server == members.end()) {
-        data_edges_.prefetch(Key(largest, v.index()));
+        PrefetchDataEdge(largest, v);
         border.reads.push_back({v, e, EdgeId()});
       } else {
         border.crossing.push_back({e, *server, SourceOf(*server, v).slot});
@@ -174,7 +174,7 @@ SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
   std::sort(inner.begin(), inner.end());
   for (auto first = inner.begin(); first != inner.end();) {
     const auto end = std::upper_bound(first, inner.end(), *first);
-    if (end - first == readers(first->first).size() && !fusion_->is_output(first->second))
+    if (end - first == readers(first->first).size() && !is_result(first->second))
       save(first->second, 1);
     first = end;
   }

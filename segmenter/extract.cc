@@ -304,7 +304,7 @@ absl::StatusOr<Fusion> RoundedFusion(const SegmentedFusion& segmented) {
     for (ValId v : segmented.outputs(g)) stored[v] = writer.Stored(v);
   }
   for (ValId v : f.outputs()) {
-    builder.Output(stored.at(v), strides(v));
+    builder.Output(stored.at(v), f.is_input(v) ? std::nullopt : strides(v));
     if (!f.is_input(v)) builder.SetName(stored.at(v), f.name(v));
   }
   return builder.Finish();

@@ -10,8 +10,8 @@ namespace seam {
 absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const AxisMap& axes,
                                                 const ValueFacts& facts,
                                                 const SchedulabilityGuard& guard,
+                                                const std::vector<bool>& kept,
                                                 Privatized privatized) {
-  const std::vector<bool> live = LiveExprs(fusion);
   const auto opaque = [&](ExprId e) { return AxisMap::IsSource(fusion, fusion.result(e)); };
   std::vector<bool> alone(fusion.num_exprs(), false);    // Needs a group of its own although cheap.
   std::vector<bool> taken(fusion.num_exprs(), false);    // Somebody takes it along.
@@ -24,7 +24,7 @@ absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const Axis
     alone[i] = alone[i] ||
                ((c == OpClass::View || c == OpClass::Broadcast) && fusion.is_output(result) &&
                 facts.is_view_of_source[result.index()] && facts.is_free_to_return[result.index()]);
-    if (!live[i] || (privatized.cheap[i] && taken[i] && !alone[i])) continue;
+    if (!kept[i] || (privatized.cheap[i] && taken[i] && !alone[i])) continue;
     std::vector<ExprId>& producers = privatized.producers[i];
     Decision decision;
     if (!producers.empty() && !opaque(e)) {

@@ -40,7 +40,6 @@ class SegmentationDraft {
 
  private:
   const Fusion& fusion_;
-  const std::vector<bool> live_;
   absl::flat_hash_map<absl::string_view, ValId> values_;
   Partition partition_;
   std::vector<SchedulerKind> schedulers_;  // Per group.

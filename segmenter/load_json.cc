@@ -100,7 +100,11 @@ class Reader {
     SEAM_ASSIGN_OR_RETURN(const SizeHints hints, SizeHints::Create(f_, loaded.sizes));
     SEAM_ASSIGN_OR_RETURN(const std::string dump,
                           DumpJson(loaded.segmented, {&hints, &loaded.log}));
-    SEAM_RETURN_IF_ERROR(Compare(json, Json::parse(dump), ""));
+    const Json expected = Json::parse(dump);
+    for (const char* key : {"groups", "edges"}) {  // Sums of these tell no place.
+      if (json.contains(key)) SEAM_RETURN_IF_ERROR(Compare(json[key], expected[key], key));
+    }
+    SEAM_RETURN_IF_ERROR(Compare(json, expected, ""));
     return loaded;
   }
 

@@ -28,8 +28,7 @@ std::string Quoted(absl::string_view name) {
 
 }  // namespace
 
-SegmentationDraft::SegmentationDraft(const Fusion& fusion)
-    : fusion_(fusion), live_(LiveExprs(fusion)) {
+SegmentationDraft::SegmentationDraft(const Fusion& fusion) : fusion_(fusion) {
   values_.reserve(fusion.num_vals());
   for (uint32_t v = 0; v < fusion.num_vals(); ++v) values_.emplace(fusion.name(ValId(v)), ValId(v));
   partition_.home.resize(fusion.num_exprs());
@@ -84,10 +83,6 @@ GroupId SegmentationDraft::AddGroup(SchedulerKind scheduler) {
 
 absl::Status SegmentationDraft::AddHome(GroupId g, absl::string_view first_result) {
   SEAM_ASSIGN_OR_RETURN(const ExprId e, FindExpr(first_result));
-  if (!live_[e.index()]) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no output of the graph needs ", Quoted(first_result), ", and so no group computes it"));
-  }
   GroupId& home = partition_.home[e.index()];
   if (home.valid()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -119,8 +114,9 @@ absl::Status SegmentationDraft::AddBorder(BorderReason border, absl::string_view
 }
 
 absl::StatusOr<LoadedSegmentation> SegmentationDraft::Finish(SymbolSizes sizes) {
+  const std::vector<bool> needed = LeaveOutDeadCode(fusion_, true);
   for (uint32_t e = 0; e < fusion_.num_exprs(); ++e) {
-    if (!live_[e] || partition_.home[e].valid()) continue;
+    if (!needed[e] || partition_.home[e].valid()) continue;
     return absl::InvalidArgumentError(absl::StrCat("groups: none of them computes ",
                                                    Quoted(fusion_.name(fusion_.result(ExprId(e)))),
                                                    " (copies apart)"));
@@ -145,7 +141,7 @@ absl::StatusOr<LoadedSegmentation> SegmentationDraft::Finish(SymbolSizes sizes) 
   for (uint32_t g = 0; g < schedulers_.size(); ++g)
     built->set_scheduler(GroupId(g), schedulers_[g]);
   ChooseLayouts(*built, *hints, order);
-  NarrowEdges(*built, CrossingTypes::Find(fusion_, built->facts(), narrowing_));
+  NarrowEdges(*built, CrossingTypes::Find(fusion_, built->facts(), built->computed(), narrowing_));
   SEAM_RETURN_IF_ERROR(VerifySegmentation(*built));
   return LoadedSegmentation{*std::move(built), std::move(log_), std::move(sizes)};
 }

@@ -13,24 +13,6 @@
 
 namespace seam {
 
-uint64_t Merger::Key(GroupId a, GroupId b) {
-  return uint64_t{std::min(a, b).index()} << 32 | std::max(a, b).index();
-}
-
-bool Merger::IsPermanent(ReasonCode reason) {
-  switch (reason) {
-    case ReasonCode::kUnconnected:
-    case ReasonCode::kUnsupported:
-    case ReasonCode::kNotConvex:
-    case ReasonCode::kBudget:
-    case ReasonCode::kNoGain:
-    case ReasonCode::kSlower:
-      return false;
-    default:
-      return true;
-  }
-}
-
 int64_t Merger::Gain(absl::Span<const GroupId> members) {
   return GainOf(members, s_.SavedBytes(members, sizes_.bytes()));
 }
@@ -67,7 +49,7 @@ int64_t Merger::BorderBytes(GroupId g) const {
 bool Merger::Refused(absl::Span<const GroupId> members) {
   for (size_t i = 0; i < members.size(); ++i) {
     for (size_t j = i + 1; j < members.size(); ++j) {
-      const Refusal* refusal = FindRefusal(members[i], members[j]);
+      const Refusal* refusal = refusals_.Find(members[i], members[j]);
       if (refusal != nullptr && IsPermanent(refusal->reason)) return true;
     }
   }
@@ -141,86 +123,11 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
   return together <= apart ? accepted : refuse("it would leave much of the machine idle");
 }
 
-// Most groups have few refusals, which are nearer in memory than the place of the pair in a table.
-Merger::Refusal* Merger::FindRefusal(GroupId a, GroupId b) {
-  constexpr int kFew = 3;
-  for (GroupId g : {a, b}) {
-    if (g.index() >= first_refusal_.size()) return nullptr;
-    uint32_t i = first_refusal_[g.index()];
-    for (int n = 0; n < kFew && i != kNoLink; ++n) {
-      Refusal& refusal = refusals_[i];
-      const int end = refusal.ends[0] == g ? 0 : 1;
-      if (!refusal.is_gone && refusal.ends[1 - end] == (g == a ? b : a)) return &refusal;
-      i = refusal.next[end];
-    }
-    if (i == kNoLink) return nullptr;
-  }
-  const auto it = refusal_of_.find(Key(a, b));
-  return it == refusal_of_.end() ? nullptr : &refusals_[it->second];
-}
-
-void Merger::Enlist(uint32_t refusal, int end) {
-  const GroupId g = refusals_[refusal].ends[end];
-  if (g.index() >= first_refusal_.size()) first_refusal_.resize(s_.group_limit(), kNoLink);
-  refusals_[refusal].next[end] = std::exchange(first_refusal_[g.index()], refusal);
-}
-
 void Merger::Remember(absl::Span<const GroupId> members, Decision decision) {
   const GroupId a = members.front(), b = members.back();
-  const ReasonCode reason = decision.reason;
-  const uint32_t next = static_cast<uint32_t>(refusals_.size());
-  const auto [it, inserted] = refusal_of_.try_emplace(Key(a, b), next);
-  if (inserted) {
-    refusals_.push_back({{a, b}, {}, changes_, reason});
-    decisions_.push_back(std::move(decision));
-    Enlist(next, 0);
-    Enlist(next, 1);
-  } else {
-    refusals_[it->second].at = changes_;
-    refusals_[it->second].reason = reason;
-    decisions_[it->second] = std::move(decision);
-  }
-  if (reason == ReasonCode::kNotConvex && members.size() == 2) not_convex_.emplace_back(a, b);
-}
-
-std::vector<uint32_t> Merger::TakeRefusals(GroupId g) {
-  std::vector<uint32_t> taken;
-  if (g.index() >= first_refusal_.size()) return taken;
-  uint32_t next = std::exchange(first_refusal_[g.index()], kNoLink);
-  while (next != kNoLink) {
-    const Refusal& refusal = refusals_[next];
-    if (!refusal.is_gone) {
-      refusal_of_.erase(Key(refusal.ends[0], refusal.ends[1]));
-      taken.push_back(next);
-    }
-    next = refusal.next[refusal.ends[0] == g ? 0 : 1];
-  }
-  return taken;
-}
-
-// `from` is merged into `to`.
-void Merger::InheritRefusals(GroupId from, GroupId to) {
-  for (uint32_t i : TakeRefusals(from)) {
-    Refusal& refusal = refusals_[i];
-    const int end = refusal.ends[0] == from ? 0 : 1;
-    const GroupId partner = refusal.ends[1 - end];
-    if (partner == to) {
-      refusal.is_gone = true;
-      continue;
-    }
-    const auto [it, inserted] = refusal_of_.try_emplace(Key(to, partner), i);
-    if (inserted) {
-      refusal.ends[end] = to;
-      Enlist(i, end);
-      continue;
-    }
-    refusal.is_gone = true;
-    if (IsPermanent(refusal.reason)) {
-      refusals_[it->second].at = refusal.at;
-      refusals_[it->second].reason = refusal.reason;
-      decisions_[it->second] = std::move(decisions_[i]);
-    }
-  }
+  if (decision.reason == ReasonCode::kNotConvex && members.size() == 2)
+    not_convex_.emplace_back(a, b);
+  refusals_.Add(a, b, std::move(decision), changes_);
 }
 
 bool Merger::TryMerge(const char* pass, absl::Span<const GroupId> members) {
@@ -301,7 +208,7 @@ GroupId Merger::Commit(absl::Span<const GroupId> members, const Placement& place
   s_.set_scheduler(joined, scheduler);
   NoteChange(joined);
   for (GroupId g : members) {
-    if (g != joined) InheritRefusals(g, joined);
+    if (g != joined) refusals_.Inherit(g, joined);
   }
   Verify();
   return joined;
@@ -324,7 +231,7 @@ std::vector<GroupId> Merger::Replace(GroupId g, absl::Span<const GroupPart> part
   std::vector<GroupId> ids = s_.Replace(g, parts);
   for (GroupId part : ids) NoteChange(part);
   last_cut_ = changes_;
-  for (uint32_t refusal : TakeRefusals(g)) refusals_[refusal].is_gone = true;
+  refusals_.Forget(g);
   Verify();
   return ids;
 }
@@ -348,7 +255,7 @@ bool Merger::IsSince(int at, GroupId g) const {
 }
 
 bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
-  const Refusal* refusal = FindRefusal(a, b);
+  const Refusal* refusal = refusals_.Find(a, b);
   if (refusal == nullptr) return false;
   if (IsPermanent(refusal->reason)) return true;
   if (IsSince(refusal->at, a) || IsSince(refusal->at, b)) return false;
@@ -458,12 +365,11 @@ bool Merger::MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, G
 }
 
 SegmentationLog Merger::Log(absl::Span<const GroupId> numbers) {
-  for (const auto& [key, refusal] : refusal_of_) {
-    const auto& [a, b] = refusals_[refusal].ends;
-    if (!s_.alive(a) || !s_.alive(b)) continue;
+  refusals_.ForEach([&](GroupId a, GroupId b, const Decision& decision) {
+    if (!s_.alive(a) || !s_.alive(b)) return;
     const auto [from, to] = std::minmax(numbers[a.index()], numbers[b.index()]);
-    log_.borders.push_back({from, to, decisions_[refusal]});
-  }
+    log_.borders.push_back({from, to, decision});
+  });
   std::sort(log_.borders.begin(), log_.borders.end(),
             [](const BorderReason& x, const BorderReason& y) {
               return std::pair(x.from, x.to) < std::pair(y.from, y.to);

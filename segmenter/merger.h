@@ -9,13 +9,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "segmenter/refusals.h"
 #include "segmenter/segment.h"
 
 namespace seam {
@@ -86,26 +85,16 @@ class Merger {
 
   static constexpr size_t kWindow = 4096;  // Pairs that wait in one queue.
 
-  struct Refusal {  // Its decision is apart: lists of refusals are searched, and few are told.
-    GroupId ends[2];
-    uint32_t next[2];  // In the lists of the two.
-    int at;            // changes_ then.
-    ReasonCode reason;
-    bool is_gone = false;  // No longer holds; perhaps still in a list.
-  };
-
   int64_t GainOf(absl::Span<const GroupId> members, int64_t saved_bytes) const;
   // What a group would read and write if it did launch: of a group of views, what a merge with one
   // that does is wrongly said to save.
   int64_t BorderBytes(GroupId g) const;
   void NoteChange(GroupId g);
   bool IsSince(int at, GroupId g) const;  // Whether `g` changed after so many changes.
-  Refusal* FindRefusal(GroupId a, GroupId b);
   // Whether the two can never be in one group, or were refused as they are now. They are not asked
   // for again then, but for a way around a path.
   bool RefusedAsTheyAre(GroupId a, GroupId b);
   bool MergeWindow(const char* pass, absl::Span<const std::pair<GroupId, GroupId>> pairs);
-  static uint64_t Key(GroupId a, GroupId b);
   // A refusal for what holds whatever flows between the members, at the cost of a look at each.
   Decision DecideByOutline(absl::Span<const GroupId> members) const;
   // TryMerge in two parts: whether that does not refuse members that are not refused so far, and
@@ -121,24 +110,16 @@ class Merger {
                  Decision accepted);
   void Record(MergeTrial trial, const Decision& decision);
   void Remember(absl::Span<const GroupId> members, Decision decision);
-  void Enlist(uint32_t refusal, int end);  // In the list of that end.
-  // Empties the list of `g`, and returns what still holds of it, by no pair any more.
-  std::vector<uint32_t> TakeRefusals(GroupId g);
-  void InheritRefusals(GroupId from, GroupId to);
   GroupId Commit(absl::Span<const GroupId> members, const Placement& placement,
                  SchedulerKind scheduler);
   void Verify();
-  static bool IsPermanent(ReasonCode reason);
 
   SegmentedFusion& s_;
   const SchedulabilityGuard& guard_;
   const SizeHints& sizes_;
   const SegmentOptions& options_;
-  std::vector<Refusal> refusals_;
-  std::deque<Decision> decisions_;                      // Per refusal.
-  absl::flat_hash_map<uint64_t, uint32_t> refusal_of_;  // By pair.
-  std::vector<uint32_t> first_refusal_;                 // Per group that has had one.
-  int changes_ = 0;                                     // Merges and cuts made.
+  Refusals refusals_;
+  int changes_ = 0;   // Merges and cuts made.
   int last_cut_ = 0;  // changes_ at the last cut, which may open what a path had closed.
   std::vector<int> last_change_;  // Per group: changes_ when it last changed.
   std::vector<std::pair<GroupId, GroupId>> not_convex_;

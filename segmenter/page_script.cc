@@ -339,7 +339,7 @@ function select_group(id, closer, expr) {
     ...section('Expressions', exprs),
     ...(g.inputs.length ? section('Reads', rows(g.inputs.map(v => value_row(v, D.values[v].home === undefined ? 'input' : 'from g' + D.values[v].home)))) : []),
     ...(g.outputs.length ? section('Writes', rows(g.outputs.map(o => value_row(o.value,
-        'to ' + [...o.readers.map(r => 'g' + r), ...(D.values[o.value].output ? ['the caller'] : [])].join(', '))))) : []),
+        'to ' + ([...o.readers.map(r => 'g' + r), ...(D.values[o.value].output ? ['the caller'] : [])].join(', ') || 'nobody'))))) : []),
     ...(borders_at.get(id).length ? section('Borders', rows(borders_at.get(id).map(b => border_row(b, id)))) : []),
     ...(g.kernels && g.kernels.length ? section('Kernels', ...g.kernels.flatMap(kernel)) : []),
     ...(g.guards && g.guards.length ? section('Right for sizes with', ...g.guards.map(t => el('div', {class: 'mono'}, t))) : []),

@@ -15,6 +15,10 @@
 
 namespace seam {
 
+// Per expression: whether groups compute it. What no output depends on they do not, unless
+// `enabled` is false. Linear.
+std::vector<bool> LeaveOutDeadCode(const Fusion& fusion, bool enabled);
+
 // Cheap producers of an expression that it takes along as copies of its own.
 struct Privatized {
   std::vector<bool> cheap;  // Per expression.
@@ -27,8 +31,8 @@ struct Privatized {
 Privatized PrivatizeCheapProducers(const Fusion& fusion, const AxisMap& axes,
                                    const ValueFacts& facts, bool enabled);
 
-// A group for every expression that is not cheap, with copies of its cheap producers where the
-// guard accepts them. Errors: kInternal when the guard refuses an expression alone.
+// A group for every expression in `kept` that is not cheap, with copies of its cheap producers
+// where the guard accepts them. Errors: kInternal when the guard refuses an expression alone.
 struct InitialGroups {
   Partition partition;
   std::vector<SchedulerKind> schedulers;  // Per group.
@@ -37,6 +41,7 @@ struct InitialGroups {
 absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const AxisMap& axes,
                                                 const ValueFacts& facts,
                                                 const SchedulabilityGuard& guard,
+                                                const std::vector<bool>& kept,
                                                 Privatized privatized);
 
 // Each merges what it can and returns whether it did.

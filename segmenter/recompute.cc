@@ -85,9 +85,9 @@ class Recomputation {
   bool TryValue(ValId v, GroupId from) {
     if (!CanCopy(f_, f_.definition(v)) || s_.scheduler(from) == SchedulerKind::kAlias) return false;
     std::vector<Copying> all, some;
-    double saved_by_all = f_.is_output(v) ? 0 : static_cast<double>(sizes_.Bytes(v));
+    double saved_by_all = s_.is_result(v) ? 0 : static_cast<double>(sizes_.Bytes(v));
     double saved_by_some = 0;
-    bool every = !f_.is_output(v);
+    bool every = !s_.is_result(v);
     std::vector<ValId> exports;
     const auto readers = s_.readers(s_.buffer_of(v));
     if (readers.size() > kMaxReaders) return false;
@@ -198,7 +198,7 @@ class Recomputation {
 
   // What `from` still computes when the readers have their copies.
   std::vector<ExprId> Needed(ValId v, GroupId from, absl::Span<const Copying> copyings) {
-    const bool handed_out = f_.is_output(v) || copyings.size() < s_.readers(s_.buffer_of(v)).size();
+    const bool handed_out = s_.is_result(v) || copyings.size() < s_.readers(s_.buffer_of(v)).size();
     std::vector<ExprId> todo;
     absl::flat_hash_set<ExprId> needed;
     const auto need = [&](ValId u) {

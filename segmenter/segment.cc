@@ -15,6 +15,7 @@ namespace seam {
 namespace {
 
 constexpr SegmentPass kPasses[] = {
+    {"dead", "Leaves out what no output depends on"},
     {"privatize",
      "Cheap producers (constants, broadcasts, upcasts, views) are copied to all who read them"},
     {"vertical", "Merges a group that computes a value and one that reads it"},
@@ -59,9 +60,15 @@ struct ValueKnowledge {
   absl::StatusOr<SizeHints> sizes;  // In the types in which values cross.
 };
 
+CrossingTypes TypesOf(const Fusion& fusion, const ValueFacts& facts,
+                      const SegmentOptions& options) {
+  return CrossingTypes::Find(fusion, facts, LeaveOutDeadCode(fusion, IsEnabled(options, "dead")),
+                             NarrowingOf(options));
+}
+
 ValueKnowledge KnowledgeOf(const Fusion& fusion, const SegmentOptions& options) {
   ValueFacts facts = FactsOf(fusion);
-  const CrossingTypes types = CrossingTypes::Find(fusion, facts, NarrowingOf(options));
+  const CrossingTypes types = TypesOf(fusion, facts, options);
   return {std::move(facts), SizeHints::Create(fusion, options.sizes, &types)};
 }
 
@@ -74,7 +81,7 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
   const auto enabled = [&](absl::string_view pass) { return IsEnabled(options, pass); };
   SEAM_ASSIGN_OR_RETURN(
       InitialGroups initial,
-      MakeInitialGroups(fusion, *axes, facts, guard,
+      MakeInitialGroups(fusion, *axes, facts, guard, LeaveOutDeadCode(fusion, enabled("dead")),
                         PrivatizeCheapProducers(fusion, *axes, facts, enabled("privatize"))));
   SEAM_ASSIGN_OR_RETURN(SegmentedFusion segmented,
                         SegmentedFusion::Create(fusion, axes, std::move(initial.partition)));
@@ -139,9 +146,7 @@ absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const Schedula
         std::make_shared<const AxisMap>(AxisMap::Build(canonical, Identity(order)));
     const ValueKnowledge values = knowing.get();
     if (!values.sizes.ok()) return values.sizes.status();
-    types = Beside(fusion.num_exprs(), [&] {
-      return CrossingTypes::Find(fusion, FactsOf(fusion), NarrowingOf(options));
-    });
+    types = Beside(fusion.num_exprs(), [&] { return TypesOf(fusion, FactsOf(fusion), options); });
     cut = CutCanonical(canonical, canonical_axes, values.facts, *values.sizes, guard, options);
     if (!cut.ok()) return cut.status();
     axes = std::make_shared<const AxisMap>(canonical_axes->For(fusion, Inverse(order)));

@@ -58,7 +58,7 @@ struct SegmentationLog {
   std::vector<MergeTrial> trials;  // In the order they were made; empty unless traced.
   std::vector<BorderReason>
       borders;  // Sorted by (from, to); the last refusal of each pair that was tried.
-  // Per expression: the lowest expression of the group in which it began, invalid for dead code. A
+  // Per expression: the lowest expression of the group in which it began, invalid without a home. A
   // merged group goes by the lowest of its members'. Empty unless traced.
   std::vector<ExprId> beginnings;
   int num_trials = 0, num_merges = 0, num_rounds = 0;

@@ -9,20 +9,6 @@
 
 namespace seam {
 
-std::vector<bool> LiveExprs(const Fusion& fusion) {
-  std::vector<bool> live(fusion.num_exprs());
-  for (ValId v : fusion.outputs()) {
-    if (fusion.definition(v).valid()) live[fusion.definition(v).index()] = true;
-  }
-  for (uint32_t i = fusion.num_exprs(); i-- > 0;) {
-    if (!live[i]) continue;
-    for (ValId v : fusion.operands(ExprId(i))) {
-      if (fusion.definition(v).valid()) live[fusion.definition(v).index()] = true;
-    }
-  }
-  return live;
-}
-
 // --- Construction ---
 
 absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
@@ -32,8 +18,10 @@ absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
   s.num_groups_ = partition.num_groups;
   s.groups_.resize(partition.num_groups);
   s.places_.resize(partition.num_groups);
+  s.is_in_table_.resize(partition.num_groups);
   for (uint32_t g = 0; g < partition.num_groups; ++g) s.merged_into_.emplace_back(g);
   SEAM_RETURN_IF_ERROR(s.AddInstances(std::move(partition)));
+  s.FindResults();
   s.AddBuffersOfArguments();
   std::vector<uint32_t> instances;  // Operands before users.
   for (uint32_t i = 0, copy = fusion.num_exprs(); i < fusion.num_exprs(); ++i) {
@@ -54,29 +42,26 @@ absl::Status SegmentedFusion::AddInstances(Partition partition) {
     return absl::InvalidArgumentError(absl::StrCat(
         "homes of ", partition.home.size(), " expressions given, the graph has ", num_exprs));
   }
-  const std::vector<bool> live = LiveExprs(*fusion_);
   instances_.reserve(num_exprs + partition.copies.size());
   is_copied_.resize(fusion_->num_vals());
   slots_.resize(fusion_->num_vals());
   for (uint32_t i = 0; i < num_exprs; ++i) {
     const ExprId e(i);
     const GroupId g = partition.home[i];
-    if (g.valid() ? g.index() >= groups_.size() || !live[i] : live[i]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expression `", fusion_->name(fusion_->result(e)), "`: ",
-                       !g.valid() ? "has no home"
-                       : live[i]  ? "its home is no group"
-                                  : "no output needs it, yet it has a home"));
+    if (g.valid() && g.index() >= groups_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "expression `", fusion_->name(fusion_->result(e)), "`: its home is no group"));
     }
     instances_.push_back(Instance{e, GroupId(), fusion_->result(e).index(), i, kNone, {}});
     if (g.valid()) AddHome(e, g);
   }
+  SEAM_RETURN_IF_ERROR(CheckHomes());
   std::sort(partition.copies.begin(), partition.copies.end());
   for (const auto& [e, g] : partition.copies) {
     if (e.index() >= num_exprs || g.index() >= groups_.size()) {
       return absl::InvalidArgumentError("a copy of no expression or in no group");
     }
-    if (!live[e.index()] || computes(g, e)) {
+    if (!home(e).valid() || computes(g, e)) {
       return absl::InvalidArgumentError(
           absl::StrCat("expression `", fusion_->name(fusion_->result(e)), "` is copied into group ",
                        g.index(), ", which has it, or is dead code"));
@@ -90,12 +75,33 @@ absl::Status SegmentedFusion::AddInstances(Partition partition) {
     }
   }
   for (const OrderConstraint& c : partition.order) {
-    if (c.before.index() >= num_exprs || c.after.index() >= num_exprs || !live[c.before.index()] ||
-        !live[c.after.index()] || c.val.index() >= fusion_->num_vals()) {
+    if (c.before.index() >= num_exprs || c.after.index() >= num_exprs || !home(c.before).valid() ||
+        !home(c.after).valid() || c.val.index() >= fusion_->num_vals()) {
       return absl::InvalidArgumentError("an order between expressions that do not exist");
     }
   }
   order_ = std::move(partition.order);
+  return absl::OkStatus();
+}
+
+absl::Status SegmentedFusion::CheckHomes() const {
+  const auto check = [&](ValId v, absl::string_view who) -> absl::Status {
+    const ExprId e = fusion_->definition(v);
+    if (!e.valid() || home(e).valid()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("expression `",
+                                                   fusion_->name(fusion_->result(e)),
+                                                   "`: has no home, but ", who, " needs it"));
+  };
+  for (ValId v : fusion_->outputs()) SEAM_RETURN_IF_ERROR(check(v, "the caller"));
+  for (uint32_t i = fusion_->num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    if (!home(e).valid()) continue;
+    for (ValId v : fusion_->operands(e)) {
+      const ExprId definition = fusion_->definition(v);
+      if (!definition.valid() || home(definition).valid()) continue;
+      return check(v, absl::StrCat("`", fusion_->name(fusion_->result(e)), "`"));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -150,8 +156,41 @@ SegmentedFusion::Source SegmentedFusion::SourceOf(GroupId g, ValId v) const {
 }
 
 EdgeId SegmentedFusion::data_edge(GroupId to, ValId v) const {
-  const auto it = data_edges_.find(Key(to, v.index()));
-  return it == data_edges_.end() ? EdgeId() : it->second;
+  if (places_[to.index()].in.size > kFewEdges) {
+    const auto it = data_edges_.find(Key(to, v.index()));
+    return it == data_edges_.end() ? EdgeId() : it->second;
+  }
+  for (EdgeId e : in_edges(to)) {
+    if (edge(e).val == v && edge(e).kind() == EdgeKind::kData) return e;
+  }
+  return EdgeId();
+}
+
+void SegmentedFusion::LeadTo(GroupId g, EdgeId id) {
+  edges_[id.index()].to = g;
+  PushFront(edges_, &EdgeRecord::in, places_[g.index()].in, id.index());
+  const auto index = [&](EdgeId e) {
+    if (edge(e).kind() == EdgeKind::kData) data_edges_.emplace(Key(g, edge(e).val.index()), e);
+  };
+  if (is_in_table_[g.index()]) {
+    index(id);
+  } else if (in_edges(g).size() > kFewEdges) {
+    is_in_table_[g.index()] = true;
+    for (EdgeId e : in_edges(g)) index(e);
+  }
+}
+
+void SegmentedFusion::LeadNowhere(EdgeId id) {
+  SegmentedEdge& edge = edges_[id.index()];
+  Remove(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
+  if (is_in_table_[edge.to.index()] && edge.kind() == EdgeKind::kData)
+    data_edges_.erase(Key(edge.to, edge.val.index()));
+  edge.to = GroupId();
+}
+
+EdgeId SegmentedFusion::order_edge(GroupId from, GroupId to) const {
+  const auto it = order_edges_.find(Key(from, to.index()));
+  return it == order_edges_.end() ? EdgeId() : it->second;
 }
 
 EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
@@ -159,7 +198,7 @@ EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
   edges_.push_back(EdgeRecord{edge, {}, {}});
   readers_.emplace_back();
   edge_states_.emplace_back();
-  PushFront(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
+  LeadTo(edge.to, id);
   if (edge.from.valid())
     PushFront(edges_, &EdgeRecord::out, places_[edge.from.index()].out, id.index());
   if (edge.kind() == EdgeKind::kData) {
@@ -170,18 +209,16 @@ EdgeId SegmentedFusion::AddEdge(SegmentedEdge edge) {
 
 // Takes the edge out of all lists; what it was stays readable, apart from where it led.
 void SegmentedFusion::DropEdge(EdgeId id) {
-  SegmentedEdge& edge = edges_[id.index()];
-  Remove(edges_, &EdgeRecord::in, places_[edge.to.index()].in, id.index());
+  const SegmentedEdge edge = edges_[id.index()];
+  LeadNowhere(id);
   if (edge.from.valid())
     Remove(edges_, &EdgeRecord::out, places_[edge.from.index()].out, id.index());
   if (edge.kind() == EdgeKind::kData) {
     Remove(readers_, &ReaderRecord::link, buffers_[edge.buffer.index()].readers, id.index());
-    data_edges_.erase(Key(edge.to, edge.val.index()));
     DropBufferIfUnread(edge.buffer);
   } else {
     order_edges_.erase(Key(edge.from, edge.to.index()));
   }
-  edge.to = GroupId();
 }
 
 BufferId SegmentedFusion::AddBuffer(ValId v, GroupId from) {
@@ -194,37 +231,57 @@ BufferId SegmentedFusion::AddBuffer(ValId v, GroupId from) {
 
 void SegmentedFusion::DropBufferIfUnread(BufferId id) {
   const Buffer& buffer = buffers_[id.index()];
-  if (buffers_[id.index()].readers.size > 0 || fusion_->is_output(buffer.val) ||
-      !buffer.from.valid())
+  if (buffers_[id.index()].readers.size > 0 || is_result(buffer.val) || !buffer.from.valid())
     return;
   Remove(buffers_, &BufferRecord::link, groups_[buffer.from.index()].buffers, id.index());
   buffer_of_[buffer.val.index()] = BufferId();
 }
 
+void SegmentedFusion::FindResults() {
+  is_result_.resize(fusion_->num_vals());
+  for (ValId v : fusion_->outputs()) is_result_[v.index()] = true;
+  std::vector<bool> is_read(fusion_->num_vals());
+  for (uint32_t i = fusion_->num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    if (!home(e).valid()) continue;
+    for (ValId v : fusion_->operands(e)) is_read[v.index()] = true;
+    bool needed = false;
+    for (int r = 0; r < fusion_->num_results(e); ++r) {
+      const uint32_t v = fusion_->result(e, r).index();
+      needed = needed || is_read[v] || is_result_[v];
+    }
+    if (!needed) is_result_[fusion_->result(e).index()] = true;
+  }
+}
+
 void SegmentedFusion::AddBuffersOfArguments() {
   buffer_of_.resize(fusion_->num_vals());
   for (ValId v : fusion_->inputs()) AddBuffer(v, GroupId());
-  for (ValId v : fusion_->outputs()) {
-    if (!buffer_of(v).valid()) AddBuffer(v, home(fusion_->definition(v)));
+  for (uint32_t i = 0; i < fusion_->num_vals(); ++i) {
+    const ValId v(i);
+    if (is_result(v) && !buffer_of(v).valid()) AddBuffer(v, home(fusion_->definition(v)));
   }
 }
 
 // Parts of the Fusion that are made anew later take some room, too.
 void SegmentedFusion::ReserveForUses(absl::Span<const uint32_t> instances,
                                      absl::Span<const Source> sources) {
-  size_t num_reads = 0, num_buffers = buffers_.size(), next = 0;
+  size_t num_reads = 0, num_in_table = 0, num_buffers = buffers_.size(), next = 0;
   std::vector<bool> has_buffer(fusion_->num_vals());
+  std::vector<uint32_t> num_reads_of(groups_.size());
   for (uint32_t i : instances) {
     for (ValId v : fusion_->operands(instances_[i].expr)) {
       if (sources[next++].slot != kNone) continue;  // No other group computes it.
       ++num_reads;
+      const uint32_t of_group = ++num_reads_of[instances_[i].group.index()];
+      num_in_table += of_group == kFewEdges + 1 ? of_group : of_group > kFewEdges;
       num_buffers += !has_buffer[v.index()] && !buffer_of(v).valid();
       has_buffer[v.index()] = true;
     }
   }
   const auto with_room = [](size_t n) { return n + n / 8; };
   uses_.reserve(with_room(sources.size()));
-  data_edges_.reserve(num_reads);
+  data_edges_.reserve(num_in_table);
   edges_.reserve(with_room(num_reads));
   readers_.reserve(with_room(num_reads));
   edge_states_.reserve(with_room(num_reads));
@@ -242,9 +299,9 @@ std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
   // The table's places for reads are far apart.
   size_t next = 0, next_hint = 0, hinted = 0;
   const auto hint_at_reads = [&](uint32_t i) {
+    const GroupId g = instances_[i].group;
     for (ValId v : fusion_->operands(instances_[i].expr)) {
-      if (sources[next_hint++].slot == kNone)
-        data_edges_.prefetch(Key(instances_[i].group, v.index()));
+      if (sources[next_hint++].slot == kNone) PrefetchDataEdge(g, v);
     }
   };
   constexpr size_t kAhead = 8;
@@ -258,15 +315,14 @@ std::vector<SegmentedFusion::Source> SegmentedFusion::AddUses(
       const ValId v = fusion_->operands(e)[n];
       Source& source = sources[next++];
       if (source.slot == kNone) {
-        const auto [known, is_new] = data_edges_.try_emplace(
-            Key(g, v.index()), EdgeId(static_cast<uint32_t>(edges_.size())));
-        source.edge = known->second.index();
-        if (is_new) {
+        EdgeId read = data_edge(g, v);
+        if (!read.valid()) {
           const ExprId definition = fusion_->definition(v);
           const GroupId from = definition.valid() ? home(definition) : GroupId();
           const BufferId buffer = buffer_of(v).valid() ? buffer_of(v) : AddBuffer(v, from);
-          AddEdge({from, g, v, buffer});
+          read = AddEdge({from, g, v, buffer});
         }
+        source.edge = read.index();
       }
       const AxisSet& exchanged = axes_->exchanged(e, n);
       SetId left = kNone;
@@ -308,6 +364,12 @@ std::vector<GroupId> SegmentedFusion::groups() const {
   list.reserve(num_groups_);
   for (uint32_t g = first_group_; g != kNone; g = groups_[g].after) list.push_back(GroupId(g));
   return list;
+}
+
+std::vector<bool> SegmentedFusion::computed() const {
+  std::vector<bool> computed;
+  for (uint32_t e = 0; e < fusion_->num_exprs(); ++e) computed.push_back(home(ExprId(e)).valid());
+  return computed;
 }
 
 std::vector<ExprId> SegmentedFusion::ExprsOf(LinkList instances) const {
@@ -414,21 +476,20 @@ void SegmentedFusion::MoveEdges(GroupId from, GroupId to, MergeWork& work) {
       continue;
     }
     const bool data = x.kind() == EdgeKind::kData;
-    auto& index = data ? data_edges_ : order_edges_;
-    const auto key = [&] { return data ? Key(x.to, x.val.index()) : Key(x.from, x.to.index()); };
-    const uint64_t old_key = key();
-    x.to = to;
-    const auto [kept, inserted] = index.try_emplace(key(), e);
-    if (!inserted) {
-      if (data) JoinReads(kept->second, e);
-      x.to = from;
+    const EdgeId kept = data ? data_edge(to, x.val) : order_edge(x.from, to);
+    if (kept.valid()) {
+      if (data) JoinReads(kept, e);
       DropEdge(e);
       continue;
     }
-    index.erase(old_key);
-    Remove(edges_, &EdgeRecord::in, places_[from.index()].in, e.index());
-    PushFront(edges_, &EdgeRecord::in, places_[to.index()].in, e.index());
-    if (data) work.moved_reads.push_back(e);
+    if (data) {
+      work.moved_reads.push_back(e);
+    } else {
+      order_edges_.erase(Key(x.from, from.index()));
+      order_edges_.emplace(Key(x.from, to.index()), e);
+    }
+    LeadNowhere(e);
+    LeadTo(to, e);
   }
   for (EdgeId e : std::vector<EdgeId>(out.begin(), out.end())) {
     SegmentedEdge& x = edges_[e.index()];
@@ -565,6 +626,7 @@ std::vector<GroupId> SegmentedFusion::Replace(GroupId g, absl::Span<const GroupP
     ids.emplace_back(static_cast<uint32_t>(groups_.size()));
     groups_.emplace_back();
     places_.emplace_back();
+    is_in_table_.push_back(false);
     merged_into_.push_back(ids[p]);
     PlaceBehind(ids[p - 1], ids[p]);
     ++num_groups_;

@@ -1,17 +1,18 @@
 // SegmentedFusion: a Fusion partitioned into groups that are joined by explicit edges.
 //
-// A group has home expressions (every live expression has exactly one home) and copies: expressions
-// whose home is elsewhere or here no more, which it computes for itself. A Buffer is one value in
-// memory: a fusion input, or what a group exports because another group or the caller reads it. A
-// SegmentedEdge is one group that reads one buffer (kind data), or a group that must run after
-// another (kind order). A value with three reading groups has one buffer and three edges, and stays
-// an output of its group until the last of them has merged in.
+// A group has home expressions (an expression has exactly one home, or none as dead code) and
+// copies: expressions whose home is elsewhere or here no more, which it computes for itself. A
+// Buffer is one value in memory: a fusion input, or what a group exports because another group or
+// the caller reads it, or because it ends dead code that has a home. A SegmentedEdge is one group
+// that reads one buffer (kind data), or a group that must run after another (kind order). A value
+// with three reading groups has one buffer and three edges, and stays an output of its group until
+// the last of them has merged in.
 //
 // Invariants (VerifySegmentation in segmenter/verify.h checks them from scratch):
-//  - an expression that no output depends on has no home; every other one has one;
+//  - an expression that an output or an expression with a home depends on has a home;
 //  - a group reads a value through an edge if and only if an expression of it reads the value and
 //    none computes it;
-//  - a buffer of a group exists if and only if it has an edge or the Fusion returns its value;
+//  - a buffer of a group exists if and only if it has an edge or its value is a result (is_result);
 //  - groups and edges form no cycle, and the order of the groups is topological;
 //  - summary(g) equals what Summarize says of the group's expressions.
 //
@@ -70,13 +71,10 @@ struct OrderConstraint {
 // What a SegmentedFusion is made from.
 struct Partition {
   uint32_t num_groups = 0;
-  std::vector<GroupId> home;  // Per expression; invalid for dead code.
+  std::vector<GroupId> home;  // Per expression; invalid for dead code that is left out.
   std::vector<std::pair<ExprId, GroupId>> copies;
   std::vector<OrderConstraint> order;
 };
-
-// Per expression: whether an output of the Fusion depends on it. Linear.
-std::vector<bool> LiveExprs(const Fusion& fusion);
 
 // What a group is made of: expressions of its own, and those that it computes as well.
 struct GroupPart {
@@ -114,9 +112,9 @@ class SegmentedFusion {
   };
 
  public:
-  // Errors: kInvalidArgument for a home that does not exist, a live expression without one or a
-  // dead one with one, a copy of what the group has already, groups without expressions, and groups
-  // that depend on each other in a cycle.
+  // Errors: kInvalidArgument for a home that does not exist, an expression without one that is
+  // needed, a copy of what the group has already, groups without expressions, and groups that
+  // depend on each other in a cycle.
   static absl::StatusOr<SegmentedFusion> Create(const Fusion& fusion,
                                                 std::shared_ptr<const AxisMap> axes,
                                                 Partition partition);
@@ -136,8 +134,12 @@ class SegmentedFusion {
   GroupId survivor(GroupId g) const;    // The group into which `g` was merged, or `g`.
   std::vector<GroupId> groups() const;  // In topological order.
   bool Precedes(GroupId a, GroupId b) const { return label(a) < label(b); }  // In that order.
-  GroupId home(ExprId e) const { return instances_[e.index()].group; }  // Invalid for dead code.
-  std::vector<ExprId> exprs(GroupId g) const;                           // At home in `g`.
+  GroupId home(ExprId e) const { return instances_[e.index()].group; }       // Invalid if left out.
+  std::vector<bool> computed() const;  // Per expression: whether it has a home.
+  // Whether `v` is written though no group may read it: the Fusion returns it, or it is the first
+  // result of an expression with a home of which nothing is returned or read (an end of dead code).
+  bool is_result(ValId v) const { return is_result_[v.index()]; }
+  std::vector<ExprId> exprs(GroupId g) const;  // At home in `g`.
   // Whether `f` holds of all expressions at home in `g`; asked in no order, up to one of which it
   // does not.
   template <typename F>
@@ -259,6 +261,7 @@ class SegmentedFusion {
 
  private:
   static constexpr uint32_t kNone = kNoLink;
+  static constexpr uint32_t kFewEdges = 4;  // To search for one of them.
   using SetId = AxisSetTable::SetId;
   using FamilyId = AxisSetTable::FamilyId;
 
@@ -266,9 +269,10 @@ class SegmentedFusion {
   // One computation of an expression in a group. Those of the homes have the expressions' indices.
   struct Instance {
     ExprId expr;
-    GroupId group;        // Invalid for dead code and for a copy that gave way to another instance.
-    uint32_t first_slot;  // Of its first result.
-    uint32_t component;   // Union-find of what is connected within a group.
+    GroupId
+        group;  // Invalid for what is left out and for a copy that gave way to another instance.
+    uint32_t first_slot;         // Of its first result.
+    uint32_t component;          // Union-find of what is connected within a group.
     uint32_t first_use = kNone;  // Its uses are consecutive, one an operand.
     Link link;                   // In the list of homes or of copies of its group.
   };
@@ -341,8 +345,10 @@ class SegmentedFusion {
   // Construction, of everything or (those that take instances, operands before users) of groups
   // that Replace makes anew.
   absl::Status AddInstances(Partition partition);
+  absl::Status CheckHomes() const;
   void AddHome(ExprId e, GroupId g);
   uint32_t AddCopy(ExprId e, GroupId g);
+  void FindResults();
   void AddBuffersOfArguments();
   void ReserveForUses(absl::Span<const uint32_t> instances, absl::Span<const Source> sources);
   // Returns where the operands of all of them are found.
@@ -368,7 +374,15 @@ class SegmentedFusion {
   Downstream& DownstreamOf(Source s) {
     return s.slot != kNone ? slots_[s.slot].downstream : edge_states_[s.edge].downstream;
   }
-  EdgeId AddEdge(SegmentedEdge edge);  // In the lists; data_edges_ and order_edges_ know it.
+  void PrefetchDataEdge(GroupId to, ValId v) const {
+    if (places_[to.index()].in.size > kFewEdges) data_edges_.prefetch(Key(to, v.index()));
+  }
+  EdgeId order_edge(GroupId from, GroupId to) const;  // Invalid if there is none.
+  EdgeId AddEdge(SegmentedEdge edge);                 // order_edges_ knows it.
+  // Puts an edge into the list of what leads to `g`, or takes it out of its list, and keeps
+  // data_edges_.
+  void LeadTo(GroupId g, EdgeId edge);
+  void LeadNowhere(EdgeId edge);
   void DropEdge(EdgeId e);
   BufferId AddBuffer(ValId v, GroupId from);
   void DropBufferIfUnread(BufferId b);
@@ -448,12 +462,16 @@ class SegmentedFusion {
   uint32_t first_group_ = kNone;  // In topological order.
 
   std::vector<Instance> instances_;
+  std::vector<bool> is_result_;                     // Per value.
   std::vector<bool> is_copied_;                     // Per value: copies of it exist or existed.
   absl::flat_hash_map<uint64_t, uint32_t> copies_;  // (group, expression) to instance.
   std::vector<EdgeRecord> edges_;
   std::vector<ReaderRecord> readers_;  // Per edge.
   std::vector<EdgeState> edge_states_;
-  absl::flat_hash_map<uint64_t, EdgeId> data_edges_;   // (group, value).
+  // (group, value), of groups to which more than a few edges have led. Those of the others are
+  // found in their lists.
+  absl::flat_hash_map<uint64_t, EdgeId> data_edges_;
+  std::vector<bool> is_in_table_;                      // Per group.
   absl::flat_hash_map<uint64_t, EdgeId> order_edges_;  // (from, to).
   std::vector<BufferRecord> buffers_;
   std::vector<BufferId> buffer_of_;  // Per value.

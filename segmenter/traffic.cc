@@ -25,7 +25,7 @@ bool Launches(const SegmentedFusion& segmented, GroupId g) {
   for (BufferId b : segmented.buffers(g)) {
     const uint32_t v = segmented.buffer(b).val.index();
     if (segmented.readers(b).size() > 0 && !facts.is_free_to_read[v]) return true;
-    if (segmented.fusion().is_output(ValId(v)) && !facts.is_free_to_return[v]) return true;
+    if (segmented.is_result(ValId(v)) && !facts.is_free_to_return[v]) return true;
   }
   return false;
 }

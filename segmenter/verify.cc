@@ -76,7 +76,6 @@ class Verifier {
       return absl::InternalError(
           absl::StrCat(groups_.size(), " groups in order, ", s_.num_groups(), " counted"));
     }
-    const std::vector<bool> live = LiveExprs(f_);
     size_t listed = 0;
     for (GroupId g : groups_) {
       const std::vector<ExprId> exprs = s_.exprs(g), copies = s_.copies(g);
@@ -98,14 +97,21 @@ class Verifier {
       }
     }
     size_t homes = 0;
-    for (uint32_t e = 0; e < f_.num_exprs(); ++e) {
-      const GroupId g = s_.home(ExprId(e));
-      homes += g.valid();
-      if (g.valid() != live[e] || (g.valid() && !s_.alive(g))) {
-        return absl::InternalError(
-            absl::StrCat("expression ", Name(f_.result(ExprId(e))),
-                         live[e] ? " has no home" : " is dead code with a home"));
+    std::vector<bool> is_needed(f_.num_vals());  // By the caller, or by an expression with a home.
+    for (ValId v : f_.outputs()) is_needed[v.index()] = true;
+    is_end_.assign(f_.num_exprs(), false);
+    for (uint32_t i = f_.num_exprs(); i-- > 0;) {
+      const ExprId e(i);
+      const GroupId g = s_.home(e);
+      bool needed = false;
+      for (int r = 0; r < f_.num_results(e); ++r) needed |= is_needed[f_.result(e, r).index()];
+      if (g.valid() ? !s_.alive(g) : needed) {
+        return absl::InternalError(absl::StrCat("expression ", Name(f_.result(e)), " has no home"));
       }
+      if (!g.valid()) continue;
+      ++homes;
+      is_end_[i] = !needed;
+      for (ValId v : f_.operands(e)) is_needed[v.index()] = true;
     }
     if (homes == listed) return absl::OkStatus();
     return absl::InternalError(
@@ -153,7 +159,8 @@ class Verifier {
       for (ExprId e : s_.exprs(g)) {
         for (int r = 0; r < f_.num_results(e); ++r) {
           const ValId v = f_.result(e, r);
-          if (f_.is_output(v) || num_readers_[v.index()] > 0) expected.push_back(v);
+          if (f_.is_output(v) || num_readers_[v.index()] > 0 || (r == 0 && is_end_[e.index()]))
+            expected.push_back(v);
         }
       }
       const std::vector<ValId> outputs = s_.outputs(g);
@@ -266,6 +273,7 @@ class Verifier {
   const SegmentedFusion& s_;
   const Fusion& f_;
   const std::vector<GroupId> groups_;
+  std::vector<bool> is_end_;           // Per expression: it has a home, and nobody needs it.
   std::vector<uint32_t> num_readers_;  // Per value: groups that read it.
 };
 

@@ -9,12 +9,12 @@
 
 namespace seam::tool {
 
-void AddWithoutOption(CLI::App& app, std::vector<std::string>* without) {
+CLI::Option* AddWithoutOption(CLI::App& app, std::vector<std::string>* without) {
   std::vector<std::string> names;
   for (const SegmentPass& pass : SegmentPasses()) names.push_back(pass.name);
   std::string text = "Leave out a pass of the segmenter:";
   for (const std::string& name : names) absl::StrAppend(&text, " ", name);
-  app.add_option("--without", *without, text)
+  return app.add_option("--without", *without, text)
       ->check(CLI::IsMember(names))
       ->delimiter(',')
       ->type_name("PASS");
@@ -45,8 +45,8 @@ CLI::Option* AddNarrowOption(CLI::App& app, Narrowing* narrow_edges) {
           "--narrow-edges",
           [narrow_edges](const std::string& name) { *narrow_edges = *ParseNarrowing(name); },
           "Let f32 values cross between kernels as f16 or bf16, rounded; exact (the default): only "
-          "where that changes no result")
-      ->check(CLI::IsMember({"exact", "f16", "bf16"}))
+          "where that changes no result; off: never, as --without narrow")
+      ->check(CLI::IsMember({"off", "exact", "f16", "bf16"}))
       ->type_name("TYPE");
 }
 

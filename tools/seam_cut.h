@@ -22,7 +22,7 @@ struct CutOptions {
   bool trace = false;
 };
 
-void AddWithoutOption(CLI::App& app, std::vector<std::string>* without);
+CLI::Option* AddWithoutOption(CLI::App& app, std::vector<std::string>* without);
 // --load and --segmentation.
 CLI::Option* AddLoadOption(CLI::App& app, const char* name, std::string* path);
 // --narrow-edges.

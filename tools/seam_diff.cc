@@ -43,11 +43,12 @@ void AddDiffCommand(CLI::App& app, std::vector<Command>& commands) {
           "left", options->left.load,
           "A file that `seam segment` wrote as json or text; none: what the segmenter does")
       ->type_name("FILE");
-  diff->add_option("right", options->right.load,
-                   "Another one; none: what the segmenter does with the options below")
-      ->type_name("FILE");
-  AddWithoutOption(*diff, &options->right.without);
-  AddNarrowOption(*diff, &options->right.narrow_edges);
+  CLI::Option* right =
+      diff->add_option("right", options->right.load,
+                       "Another one; none: what the segmenter does with the options below")
+          ->type_name("FILE");
+  AddWithoutOption(*diff, &options->right.without)->excludes(right);
+  AddNarrowOption(*diff, &options->right.narrow_edges)->excludes(right);
   AddSetOption(*diff, &options->left.settings,
                "On both sides. Others are a file's own, else 1024 within their ranges.");
   diff->add_option("--format", options->format, "text or json")
@@ -59,12 +60,12 @@ void AddDiffCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("FILE");
   diff->footer(
       "Groups are the same if they compute the same expressions, whatever their numbers. `split` "
-      "is "
-      "one group\n"
+      "is one group\n"
       "that is several on the right, `merged` several that are one, `regrouped` several that are "
       "several\n"
-      "others, `copies` one whose expressions are the same and whose copies or scheduler are "
-      "not.\n\n"
+      "others (or one with other dead code), `copies` one whose expressions are the same and whose "
+      "copies or\n"
+      "scheduler are not, `dead` dead code that one side leaves out.\n\n"
       "Examples:\n"
       "  seam diff layer_norm_backward --without siblings\n"
       "  seam diff adamw old.json new.json\n"

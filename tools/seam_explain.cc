@@ -51,9 +51,9 @@ void AddExplainCommand(CLI::App& app, std::vector<Command>& commands) {
       ->expected(0, 2)
       ->type_name("A B");
   AddSetOption(*explain, &options->cut.settings, "Others count as 1024, within their ranges.");
-  AddNarrowOption(*explain, &options->cut.narrow_edges)
-      ->excludes(AddLoadOption(*explain, "--load", &options->cut.load));
-  AddWithoutOption(*explain, &options->cut.without);
+  CLI::Option* load = AddLoadOption(*explain, "--load", &options->cut.load);
+  AddNarrowOption(*explain, &options->cut.narrow_edges)->excludes(load);
+  AddWithoutOption(*explain, &options->cut.without)->excludes(load);
   explain->add_option("-o,--output", options->path, "Write to this file instead of standard output")
       ->type_name("FILE");
   explain->footer(

@@ -97,9 +97,9 @@ void AddSegmentCommand(CLI::App& app, std::vector<Command>& commands) {
                    "Also show the schedules on this device (text, json and html)")
       ->type_name("NAME");
   AddSetOption(*segment, &options->cut.settings, "Others count as 1024, within their ranges.");
-  AddNarrowOption(*segment, &options->cut.narrow_edges)
-      ->excludes(AddLoadOption(*segment, "--load", &options->cut.load));
-  AddWithoutOption(*segment, &options->cut.without);
+  CLI::Option* load = AddLoadOption(*segment, "--load", &options->cut.load);
+  AddNarrowOption(*segment, &options->cut.narrow_edges)->excludes(load);
+  AddWithoutOption(*segment, &options->cut.without)->excludes(load);
   segment->add_option("-o,--output", options->path, "Write to this file instead of standard output")
       ->type_name("FILE");
   segment->add_flag("!--no-compile", options->page.compile,

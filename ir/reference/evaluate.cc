@@ -155,6 +155,24 @@ double ByAnotherOrder(const Product& p, Noise& noise) {
   }
 }
 
+// What a result may be if the values on the way to it, in the compute type of `dtype`, come as high
+// and as low as this: where they may leave its range, an infinity, or NaN where two meet.
+double ByOverflow(double value, double highest, double lowest, DType dtype, Noise& noise) {
+  const double most = MaxFinite(ComputeType(dtype));
+  if (!noise.active() || !std::isfinite(value) || (highest <= most && lowest >= -most))
+    return value;
+  switch (noise.Pick(4)) {
+    case 0:
+      return highest > most ? kInfinity : value;
+    case 1:
+      return lowest < -most ? -kInfinity : value;
+    case 2:
+      return highest > most && lowest < -most ? std::numeric_limits<double>::quiet_NaN() : value;
+    default:
+      return value;
+  }
+}
+
 Dense FloatTotal(OpKind kind, DType out, const Dense& operand, const ReducedShape& reduced,
                  Noise& noise) {
   noise.NextResult();
@@ -179,8 +197,12 @@ Dense FloatTotal(OpKind kind, DType out, const Dense& operand, const ReducedShap
       t.magnitude += std::fabs(x.f);
     });
     for (size_t i = 0; i < result.size(); ++i) {
-      result[i].f =
-          RoundToDType(out, noise.Move(sums[i].sum.Value(), relative * sums[i].magnitude));
+      const double sum = sums[i].sum.Value(), magnitude = sums[i].magnitude;
+      const double error = relative * magnitude;
+      // The sums of the positive and of the negative terms.
+      const double total =
+          ByOverflow(sum, (sum + magnitude) / 2 + error, (sum - magnitude) / 2 - error, out, noise);
+      result[i].f = RoundToDType(out, noise.Move(total, error));
     }
   }
   return MakeDense(out, reduced.shape, std::move(result));
@@ -340,6 +362,7 @@ std::vector<Dense> WelfordStatistics(const Dense& operand, absl::Span<const int3
   struct Statistics {
     ExactSum sum;
     double magnitude = 0;  // Of the values.
+    double largest = 0;    // Of the magnitudes.
     double average = 0;
     ExactSum m2;           // Sums of squared
     double deviation = 0;  // and of absolute deviations.
@@ -348,6 +371,7 @@ std::vector<Dense> WelfordStatistics(const Dense& operand, absl::Span<const int3
       Fold(operand, reduced, Statistics(), [](Statistics& s, Scalar x) {
         s.sum.Add(x.f);
         s.magnitude += std::fabs(x.f);
+        s.largest = std::max(s.largest, std::fabs(x.f));
       });
   for (Statistics& s : statistics) s.average = n > 0 ? s.sum.Value() / n : 0;
   // The second pass goes through the same accumulators.
@@ -366,7 +390,16 @@ std::vector<Dense> WelfordStatistics(const Dense& operand, absl::Span<const int3
   const auto mean_error = [&](const Statistics& s) { return n > 0 ? factor * s.magnitude / n : 0; };
   std::vector<Scalar> average, m2;
   noise.NextResult();
+  std::vector<bool> overflows;  // On the way to the average.
   for (const Statistics& s : statistics) {
+    // An average comes of sums, of values or of their deviations from one that is among them.
+    const double most = 2 * n * s.largest;
+    const double summed = ByOverflow(s.average, most, -most, dtype, noise);
+    overflows.push_back(std::isfinite(s.average) && !std::isfinite(summed));
+    if (overflows.back()) {
+      average.push_back(FloatScalar(summed));
+      continue;
+    }
     // Joining states that hold infinities gives NaN where their sum is infinite.
     const bool lost = noise.active() && std::isinf(s.average) && noise.Coin();
     const double moved =
@@ -374,7 +407,13 @@ std::vector<Dense> WelfordStatistics(const Dense& operand, absl::Span<const int3
     average.push_back(FloatScalar(RoundToDType(dtype, moved)));
   }
   noise.NextResult();
-  for (const Statistics& s : statistics) {
+  for (size_t i = 0; i < statistics.size(); ++i) {
+    const Statistics& s = statistics[i];
+    if (overflows[i]) {
+      m2.push_back(
+          FloatScalar(noise.Coin() ? kInfinity : std::numeric_limits<double>::quiet_NaN()));
+      continue;
+    }
     // Each deviation is off by a rounding error of the average it is taken from, the average itself
     // by its bound.
     const double squares = s.m2.Value();

@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
            options.segment.narrow_edges = *seam::ParseNarrowing(name);
          },
          "In what types values may cross between kernels")
-      ->check(CLI::IsMember({"exact", "f16", "bf16"}));
+      ->check(CLI::IsMember({"off", "exact", "f16", "bf16"}));
   CLI11_PARSE(app, argc, argv);
   return Run(options);
 }

@@ -568,5 +568,40 @@ TEST(EnvelopeTest, FollowsDiscontinuitiesAndNan) {
   EXPECT_FALSE(CheckWithin(envelopes[1], Integers(DType::Bool, {3}, {0, 0, 0})).ok());
 }
 
+// A sum of what it may meet on the way, in any order; elsewhere an infinity is a mistake.
+TEST(EnvelopeTest, PartialSumsMayOverflow) {
+  FusionBuilder b("sums");
+  const ValId x = b.Input("x", DType::F32, {4, 3});
+  b.Output(b.Reduce(OpKind::Sum, x, {1}));
+  const ValId average = b.Welford(x, {1});
+  b.Output(average);
+  b.Output(FusionBuilder::ResultOf(average, 1));
+  const Fusion fusion = b.Finish().value();
+  const HostTensor input = Floats(
+      DType::F32, {4, 3}, {3e38, 3e38, -3e38, 3e38, -3e38, 0, 1e37, 1e37, -1e37, 3e38, 3e38, 3e38});
+  const auto envelopes = MakeEnvelopes(fusion, {}, {input}).value();
+  const auto accepts = [&](int output, int row, double value) {
+    const HostTensor right = Interpret(fusion, {}, {input})->at(output);
+    HostTensor other = Interpret(fusion, {}, {input})->at(output);
+    EXPECT_TRUE(CheckWithin(envelopes[output], right).ok());
+    other.set({row}, FloatScalar(value));
+    return CheckWithin(envelopes[output], other).ok();
+  };
+  EXPECT_TRUE(accepts(0, 0, INFINITY));
+  EXPECT_FALSE(accepts(0, 0, kNan));
+  EXPECT_FALSE(accepts(0, 1, INFINITY));  // No partial sum is larger than a term.
+  EXPECT_FALSE(accepts(0, 2, INFINITY));
+  EXPECT_TRUE(accepts(0, 3, INFINITY));
+  EXPECT_FALSE(accepts(0, 3, 3e38));
+  for (int row : {0, 1, 3}) {
+    EXPECT_TRUE(accepts(1, row, INFINITY));
+    EXPECT_TRUE(accepts(1, row, kNan));
+    EXPECT_TRUE(accepts(2, row, kNan));
+  }
+  EXPECT_FALSE(accepts(1, 2, INFINITY));
+  EXPECT_FALSE(accepts(1, 2, kNan));
+  EXPECT_FALSE(accepts(2, 2, kNan));
+}
+
 }  // namespace
 }  // namespace seam

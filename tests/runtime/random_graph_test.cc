@@ -52,6 +52,16 @@ TEST_P(RandomGraphs, AgreeWithTheReferenceWhereEdgesRound) {
   });
 }
 
+// Each pass switched off in turn, which changes how a graph is cut and no result.
+TEST_P(RandomGraphs, AgreeWithTheReferenceWithoutAPass) {
+  const absl::Span<const SegmentPass> passes = SegmentPasses();
+  ForEachSeed(Setting("SEAM_RANDOM_GRAPHS", 1000) / 2, [&](uint64_t seed) {
+    SegmentOptions segment;
+    segment.disabled_passes = {passes[seed / kShards % passes.size()].name};
+    return CheckSeed(seed, BackendKind::kSimulator, segment);
+  });
+}
+
 TEST_P(RandomGraphs, CompileForAGpu) {
   const auto nvrtc = cuda::Nvrtc::Get();
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status();

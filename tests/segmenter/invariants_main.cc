@@ -50,9 +50,7 @@ struct Counts {
 // False, with what is wrong on stdout, if an invariant does not hold. A guard that refuses
 // expressions alone gets an error instead of a segmentation.
 bool Holds(uint32_t seed, const Fusion& fusion, const SchedulabilityGuard& guard, bool may_refuse,
-           Counts& counts) {
-  SegmentOptions options;
-  options.verify_each_merge = true;
+           const SegmentOptions& options, Counts& counts) {
   const absl::StatusOr<Segmentation> s = SegmentWithLog(fusion, guard, options);
   ++counts.graphs;
   counts.exprs += fusion.num_exprs();
@@ -93,6 +91,10 @@ int main(int argc, char** argv) {
   app.add_option("--moody", moody, "How many of them also by a guard that refuses at random")
       ->capture_default_str();
   app.add_option("--seed", first, "Of the first")->capture_default_str();
+  SegmentOptions options;
+  options.verify_each_merge = true;
+  app.add_option("--without", options.disabled_passes, "Passes that are switched off")
+      ->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   const RealGuard real;
   const IslandGuard rule;
@@ -106,10 +108,11 @@ int main(int argc, char** argv) {
     }
     const bool is_real = seed / 8 % 2 == 0;
     if (!Holds(seed, *fusion, is_real ? static_cast<const SchedulabilityGuard&>(real) : rule,
-               /*may_refuse=*/false, is_real ? by_real : by_rule)) {
+               /*may_refuse=*/false, options, is_real ? by_real : by_rule)) {
       return 1;
     }
-    if (i < moody && !Holds(seed, *fusion, MoodyGuard(seed), /*may_refuse=*/true, by_moody)) {
+    if (i < moody &&
+        !Holds(seed, *fusion, MoodyGuard(seed), /*may_refuse=*/true, options, by_moody)) {
       return 1;
     }
   }

@@ -230,8 +230,7 @@ TEST_F(LoadTest, Contradictions) {
   expect("/groups/1/exprs/0", "m2",
          "groups[1].exprs[0]: an expression goes by the name of its first result, that of `m2` by "
          "`average`");
-  expect("/groups/1/exprs/0", "dead",
-         "groups[1].exprs[0]: no output of the graph needs `dead`, and so no group computes it");
+  expect("/groups/1/exprs/0", "dead", "groups: none of them computes `y` (copies apart)");
   expect("/groups/1/exprs/0", "s", "groups[1].exprs[0]: `s` is in group 0 already");
   expect("/groups/1/exprs/0", 3, "groups[1].exprs[0]: found 3, expected a string");
   expect("/groups/0/exprs", Json::array({"xf", "xf"}), "groups[0].exprs[1]: `xf` is listed twice");

@@ -134,6 +134,25 @@ TEST(NarrowTest, LibraryCallsReadAndWriteWhatTheirTypesSay) {
   }
 }
 
+// A cat reads what is stored through a cast, as any other reader does.
+TEST(NarrowTest, OperandsOfACat) {
+  EXPECT_EQ(Narrowed(Crossing("c = cat(s, x, axis=1)\na = cast(c, dtype=bf16)\noutput a")),
+            "h f32 as bf16 exact, s f32 as bf16 exact");
+  EXPECT_EQ(Narrowed(Crossing("c = cat(s, x, axis=1)\ny = c + 1.0\noutput y")), "");
+  EXPECT_EQ(Narrowed(Crossing("c = cat(s, x, axis=1)\ny = c + 1.0\noutput y"), Narrowing::kBF16),
+            "h f32 as bf16 rounded, s f32 as bf16 rounded");
+}
+
+// An input that is returned keeps its strides by itself.
+TEST(NarrowTest, RoundedFusionReturnsInputsAsTheyAre) {
+  const Fusion f = Parse(
+      "input x: f32[64, 32] order [1, 0]\nh = exp(x)\ns = segment_set(h)\ny = s + 1.0\n"
+      "output y\noutput x");
+  const absl::StatusOr<Fusion> rounded = RoundedFusion(Cut(f, Narrowing::kBF16));
+  ASSERT_TRUE(rounded.ok()) << rounded.status();
+  EXPECT_EQ(rounded->strides(rounded->outputs()[1]), f.strides(f.inputs()[0]));
+}
+
 TEST(NarrowTest, PermittedRoundingsAndTheirLimits) {
   const auto bf16 = [](const std::string& readers) {
     return Narrowed(Crossing(readers), Narrowing::kBF16);

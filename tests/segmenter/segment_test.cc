@@ -466,7 +466,7 @@ TEST(SegmentTest, DisabledPassesAndBadOptions) {
   SegmentOptions unknown;
   unknown.disabled_passes = {"diagonal"};
   EXPECT_EQ(Segment(f, RuleGuard(), unknown).status().message(),
-            "there is no pass `diagonal`; the passes are privatize, vertical, siblings, "
+            "there is no pass `diagonal`; the passes are dead, privatize, vertical, siblings, "
             "closures, split, borders, recompute, horizontal, narrow");
   SegmentOptions sizes;
   sizes.sizes = {{"M", 3}};

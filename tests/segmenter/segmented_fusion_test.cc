@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
+#include "segmenter/passes.h"
 #include "segmenter/verify.h"
 #include "tests/segmenter/random_fusion.h"
 
@@ -34,7 +35,7 @@ SegmentedFusion Make(const Fusion& f, Partition p) {
 Partition Singletons(const Fusion& f) {
   Partition p;
   p.home.resize(f.num_exprs());
-  const std::vector<bool> live = LiveExprs(f);
+  const std::vector<bool> live = LeaveOutDeadCode(f, true);
   for (uint32_t e = 0; e < f.num_exprs(); ++e) {
     if (live[e]) p.home[e] = GroupId(p.num_groups++);
   }
@@ -237,11 +238,11 @@ TEST(SegmentedFusionTest, BadPartitionsAreRefused) {
   };
   EXPECT_EQ(error({1, {GroupId(0)}, {}, {}}), "homes of 1 expressions given, the graph has 4");
   EXPECT_EQ(error({1, {GroupId(0), none, GroupId(0), none}, {}, {}}),
-            "expression `b`: has no home");
+            "expression `b`: has no home, but `c` needs it");
+  EXPECT_EQ(error({1, {GroupId(0), GroupId(0), none, none}, {}, {}}),
+            "expression `c`: has no home, but the caller needs it");
   EXPECT_EQ(error({1, {GroupId(0), GroupId(1), GroupId(0), none}, {}, {}}),
             "expression `b`: its home is no group");
-  EXPECT_EQ(error({1, {GroupId(0), GroupId(0), GroupId(0), GroupId(0)}, {}, {}}),
-            "expression `dead`: no output needs it, yet it has a home");
   EXPECT_EQ(error({2, {GroupId(0), GroupId(0), GroupId(0), none}, {}, {}}),
             "group 1 has no expressions of its own");
   EXPECT_EQ(error({2, {GroupId(0), GroupId(1), GroupId(0), none}, {}, {}}),

@@ -23,9 +23,10 @@ absl::StatusOr<std::unique_ptr<WholeGraph>> WholeGraph::Create(const Fusion& fus
   std::unique_ptr<WholeGraph> whole(new WholeGraph(fusion, std::move(sizes)));
   auto axes = std::make_shared<const AxisMap>(AxisMap::Build(fusion));
   const ValueFacts facts = FactsOf(fusion);
-  SEAM_ASSIGN_OR_RETURN(InitialGroups initial,
-                        MakeInitialGroups(fusion, *axes, facts, guard,
-                                          PrivatizeCheapProducers(fusion, *axes, facts, true)));
+  SEAM_ASSIGN_OR_RETURN(
+      InitialGroups initial,
+      MakeInitialGroups(fusion, *axes, facts, guard, LeaveOutDeadCode(fusion, true),
+                        PrivatizeCheapProducers(fusion, *axes, facts, true)));
   if (initial.partition.num_groups > CutModel::kMaxUnits) {
     return absl::InvalidArgumentError("more units than a model has room for");
   }

@@ -305,6 +305,10 @@ class LoadedCuts(CliTest):
         self.bad(CHECK_FAILED, 'diff', share, left, right, '--check', says='two ways')
         self.good('diff', share, left, '--check')
         self.bad(WRONG_USAGE, 'diff', share, '--without', 'everything')
+        self.assertEqual(self.good('segment', share, '--without', 'narrow'), self.good('segment', share, '--narrow-edges', 'off'))
+        self.bad(WRONG_USAGE, 'segment', share, '--narrow-edges', 'none')
+        self.bad(WRONG_USAGE, 'segment', share, '--load', right, '--without', 'dead')
+        self.bad(WRONG_USAGE, 'diff', share, right, right, '--without', 'dead')
 
 
 class Running(CliTest):
