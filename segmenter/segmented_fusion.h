@@ -269,10 +269,9 @@ class SegmentedFusion {
   // One computation of an expression in a group. Those of the homes have the expressions' indices.
   struct Instance {
     ExprId expr;
-    GroupId
-        group;  // Invalid for what is left out and for a copy that gave way to another instance.
-    uint32_t first_slot;         // Of its first result.
-    uint32_t component;          // Union-find of what is connected within a group.
+    GroupId group;        // Invalid if left out, and for a copy that gave way to another instance.
+    uint32_t first_slot;  // Of its first result.
+    uint32_t component;   // Union-find of what is connected within a group.
     uint32_t first_use = kNone;  // Its uses are consecutive, one an operand.
     Link link;                   // In the list of homes or of copies of its group.
   };
