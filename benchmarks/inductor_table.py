@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 """Prints kernels and bytes of the graphs of tests/graphs/inductor beside what Inductor makes of the same.
 
-usage: benchmarks/inductor_table.py [build/tests/seam_graphs_test]
-
 Inductor's figures stand in the headers of the graphs (docs/inductor.md says where they are from), Seam's
 come from the test program, which counts the kernels that run. Parts of a case are added up.
 """
+import argparse
 import collections
 import os
 import pathlib
 import re
 import subprocess
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FIGURES = re.compile(r'(\d+) kernels?(?:, (\d+) calls?)?, (\d+) bytes')
@@ -22,9 +20,11 @@ def order(path):
 
 
 def main():
-    if len(sys.argv) > 2:
-        sys.exit(__doc__.strip().splitlines()[2])
-    program = sys.argv[1] if len(sys.argv) == 2 else ROOT / 'build/tests/seam_graphs_test'
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('program', nargs='?', type=pathlib.Path, default=ROOT / 'build/tests/seam_graphs_test')
+    program = parser.parse_args().program
+    if not program.is_file():
+        parser.error(f'there is no {program}: build the tests first')
     output = subprocess.run([program, '--gtest_filter=NamedGraphs.*'], check=False, text=True, stdout=subprocess.PIPE,
                             env={**os.environ, 'SEAM_GRAPH_TABLE': '1'}).stdout
     found = {}
