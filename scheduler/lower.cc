@@ -101,7 +101,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int p
   s.grid = 0;
   s.cluster = 1;
   s.stages = 0;
-  s.persistent = s.early = s.shift = s.reread = s.tickets = false;
+  s.persistent = s.early = s.shift = s.reread = s.tickets = s.blocks = false;
   s.vector = 1;
   s.outer = shape.outer;
   s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
@@ -198,6 +198,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
   expand.reread = expand.stages > 0 && schedule.reread;
+  expand.blocks = schedule.blocks;
   expand.tickets = expand.stages > 0 && schedule.tickets;
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;

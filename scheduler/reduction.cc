@@ -218,6 +218,46 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
 }
 
+// Short rows that vectors do not divide: blocks of them through shared memory, few lanes a row,
+// each with many single elements. Else threads load and store these one by one, a few bytes of a
+// sector each, lanes idle where a row's length is no multiple of them, and shuffles merge few
+// elements. False where rows are not neighbours, or too long for that.
+bool ChooseBlocks(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  // Bytes of a vector that moves well enough; a thread's registers for a row, and beside it.
+  constexpr int kWideBytes = 8, kRowWords = 36, kBesideWords = 36;
+  constexpr int kMostThreads = 2048;
+  if (s.outer || s.shift || s.alignment_bytes < 16 || sized.columns < 2 ||
+      s.vector * sized.widest_bytes >= kWideBytes) {
+    return false;
+  }
+  const int states = ColumnStates(sized);
+  const int element_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
+  Schedule b = s;
+  PinColumns(sized, b);
+  b.blocks = b.persistent = true;
+  b.warps_per_row = 1;
+  for (b.lanes_per_row = 1; b.lanes_per_row <= 32; b.lanes_per_row *= 2) {
+    b.registers = static_cast<int>(CeilDivide(sized.columns, int64_t{b.lanes_per_row} * b.vector));
+    const int points = b.registers * b.vector;
+    const double words = points * (element_words + states) + rows.KeptWords(b);
+    if (words > kRowWords || b.registers > 256) continue;
+    // Blocks begin at multiples of 16 bytes: CTAs of 128 threads, or of more where these have too
+    // few rows.
+    for (b.row_warps = 4; b.row_warps <= 16; b.row_warps *= 2) {
+      const int64_t bytes = rows.BlockBytes(b);
+      if (bytes == 0) continue;
+      const int64_t room =
+          sized.context.device.smem_bytes_per_cta / (bytes + kOtherSharedBytes / 4);
+      const int fit = static_cast<int>(65536 / (b.threads() * (words + kBesideWords)));
+      b.min_ctas_per_sm = static_cast<int>(
+          std::clamp<int64_t>(std::min<int64_t>(fit, room), 1, kMostThreads / b.threads()));
+      s = b;
+      return true;
+    }
+  }
+  return false;
+}
+
 // Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
 // the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
 // memory; warps down the other columns.
@@ -664,6 +704,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     return s;
   }
   const auto choose_inner = [&](Schedule& inner) {
+    if (ChooseBlocks(sized, rows, inner)) return;
     const bool may_cluster = !sized.shape.crossed() || sized.shape.keeps_columns();
     if (!may_cluster || !ChooseCluster(sized, rows, 0, inner)) ChooseInner(sized, rows, inner);
   };

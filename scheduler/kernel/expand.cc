@@ -47,13 +47,17 @@ absl::StatusOr<Kernel> Expander::Run() {
         for (const auto& [id, fragment] : space.resident) EmitKeepPacked(fragment);
       TakeRowValues();
       AwaitRows();
+      BringBlocks();
       passes();
+      TakeBlocksOut();
       CopyNextRows(true);
     });
     SEAM_RETURN_IF_ERROR(status);
     StoreAcrossRows();
   } else {
+    BringBlocks();
     passes();
+    TakeBlocksOut();
     SEAM_RETURN_IF_ERROR(status);
   }
   return std::move(out_);
@@ -119,6 +123,7 @@ absl::Status Expander::Prepare() {
   ends_.levels.resize(tile_.values.size());
   PrepareKept();
   PrepareRowCopies();
+  PrepareBlocks();
   const HoldLimits limits = Limits();
   packs_ = !limits.unpacked;
   holds_ = ChooseHolds(tile_, resident, limits);
@@ -338,16 +343,25 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     OverElements([&] {
       for (TileId id : element)
         EmitPoint(id, places_[id].fragment, places_[id].slot, importer, mask);
-      std::optional<Operand> inside;
-      if (!absl::c_all_of(neutral, [](bool n) { return n; })) inside = InsideFlag(mask);
+      // Nobody uses what is folded along the columns of rows that are not there.
+      const SymInt of_row = mask.is_same(1) ? mask : space.mask;
+      std::map<bool, std::optional<Operand>> inside;  // By whether it is along the columns.
       for (size_t i = 0; i < accumulators.size(); ++i) {
         Accumulator& a = accumulators[i];
         if (neutral[i]) {
           Accumulate(a, std::nullopt, importer);
           continue;
         }
-        const SymInt counts = importer.Import(tile_.reductions[a.id].predicate);
-        Accumulate(a, counts.is_same(1) ? inside : InsideFlag(SymAnd(mask, counts)), importer);
+        const TileReduction& r = tile_.reductions[a.id];
+        const bool along = r.over == Over::Columns || row_mask_.is_same(1);
+        const SymInt counts = importer.Import(r.predicate), masks = along ? of_row : mask;
+        if (!counts.is_same(1)) {
+          Accumulate(a, InsideFlag(SymAnd(masks, counts)), importer);
+          continue;
+        }
+        const auto [flag, is_new] = inside.try_emplace(along);
+        if (is_new) flag->second = InsideFlag(masks);
+        Accumulate(a, flag->second, importer);
       }
       for (size_t i = 0; i < stores.size(); ++i) {
         if (staged[i] >= 0) {

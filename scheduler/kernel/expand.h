@@ -39,6 +39,9 @@ struct ExpandOptions {
   // With stages: CTAs take the next rows that nobody has; the first ones, as many as the stages, in
   // a fixed order.
   bool tickets = false;
+  // The rows of a CTA go through shared memory as blocks, as far as FindRowBlocks finds them in
+  // persistent spaces. For CTAs that have whole rows, along the columns, and no stages.
+  bool blocks = false;
   std::vector<std::vector<int>> partials;
   int min_ctas_per_sm = 0;
   // Loads that do not depend on the row are issued in the first pass over their space, if rows stay
