@@ -104,7 +104,7 @@ cuda::FileKey KeyOfSubject(const Json& subject) {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, lanes_per_row, warps_per_row, row_warps, registers, persistent, split,
-         grid, cluster, stages, reread, blocks, tickets, finish_lanes, one_launch, shift, early,
+         grid, cluster, stages, reread, blocks, runs, tickets, finish_lanes, one_launch, shift, early,
          chan_welford, alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
@@ -120,6 +120,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("stages", stages);
   visit("reread", reread);
   visit("blocks", blocks);
+  visit("runs", runs);
   visit("tickets", tickets);
   visit("finish_lanes", finish_lanes);
   visit("one_launch", one_launch);

@@ -46,10 +46,11 @@ class Collector {
   std::vector<Schedule> Take() {
     const auto cheaper = [](const Found& a, const Found& b) { return a.cost < b.cost; };
     std::stable_sort(found_.begin(), found_.end(), cheaper);
-    std::map<std::tuple<int, bool, bool, bool>, int> before;
+    std::map<std::tuple<int, bool, bool, bool, bool>, int> before;
     for (Found& f : found_) {
       const Schedule& s = f.schedule;
-      f.cost *= 1 + kStepCost * before[{s.cluster, s.split > 1, s.persistent, s.stages > 0}]++;
+      f.cost *=
+          1 + kStepCost * before[{s.cluster, s.split > 1, s.persistent, s.stages > 0, s.blocks}]++;
     }
     std::stable_sort(found_.begin(), found_.end(), cheaper);
     std::vector<Schedule> best;
@@ -107,6 +108,14 @@ class RowAlternatives {
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
     RowAlternatives all(sized, chosen, rows);
     all.ShareRows();
+    all.ShareInBlocks();
+    if (chosen.blocks && !all.fixed_lanes_) {
+      // What the heuristic would have taken without blocks, if that shifts rows.
+      Schedule s = chosen;
+      s.shift = true;
+      SEAM_RETURN_IF_ERROR(ChooseVector(sized, 16 / sized.narrowest_bytes, s));
+      if (s.shift) all.ShareRowsInVectors(s);
+    }
     return all.collector_.Take();
   }
 
@@ -131,13 +140,49 @@ class RowAlternatives {
       Schedule s = chosen_;
       s.vector = vector;
       s.shift = chosen_.shift && vector > 1;
-      s.split = s.cluster = 1;
-      s.grid = s.stages = 0;
-      s.reread = s.tickets = s.early = s.one_launch = false;
+      ShareRowsInVectors(s);
+    }
+  }
+
+  void ShareRowsInVectors(Schedule s) {
+    s.split = s.cluster = 1;
+    s.grid = s.stages = 0;
+    s.reread = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
+    if (fixed_lanes_) {
+      ShareAmongWarps(s);
+    } else {
+      ShareAmongThreads(s);
+    }
+  }
+
+  // Short rows through shared memory: lanes a row, rows a block, in registers or read again from
+  // there. Of rows in pieces a thread has a piece, as the heuristic has it.
+  void ShareInBlocks() {
+    Schedule s = chosen_;
+    s.shift = false;
+    if (chosen_.shift) s.vector = 1;
+    if (s.outer || s.vector * sized_.widest_bytes >= 16 || (fixed_lanes_ && !s.runs)) return;
+    s.blocks = s.persistent = true;
+    s.split = s.cluster = 1;
+    s.grid = s.stages = 0;
+    s.tickets = s.early = s.one_launch = s.chan_welford = false;
+    if (!fixed_lanes_) s.warps_per_row = 1;
+    const int threads_per_row = s.lanes_per_row * s.warps_per_row;
+    PinColumns(sized_, s);
+    for (s.lanes_per_row = 1; s.lanes_per_row <= 32; s.lanes_per_row *= 2) {
+      const int64_t vectors = CeilDivide(sized_.columns, s.vector);
       if (fixed_lanes_) {
-        ShareAmongWarps(s);
+        s.warps_per_row = static_cast<int>(CeilDivide(threads_per_row, s.lanes_per_row));
       } else {
-        ShareAmongThreads(s);
+        s.registers = static_cast<int>(CeilDivide(vectors, s.lanes_per_row));
+      }
+      if (s.registers * s.vector > kMostElements) continue;
+      for (s.row_warps = 1; s.row_warps * s.warps_per_row <= 16; s.row_warps *= 2) {
+        const bool few = s.row_warps * s.warps_per_row < 4;
+        for (const bool reread : {false, true}) {
+          s.reread = reread;
+          if (!few && BlockBytes(s) > 0) AskForThreads(s);
+        }
       }
     }
   }
@@ -287,7 +332,7 @@ class RowAlternatives {
     s.one_launch =
         crossed_ && s.cluster == 1 && (s.grid > 0 ? s.grid : sets) <= ResidentCtas(s, device_);
     if (s.cluster == 1) Toggle(s);
-    if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
+    if (!s.persistent || s.outer || s.blocks || fixed_lanes_ || device_.max_cluster == 1) return;
     const int64_t held = s.cluster > 1
                              ? int64_t{CtasInClusters(device_, s.cluster)} * s.min_ctas_per_sm
                              : ResidentCtas(s, device_);
@@ -320,14 +365,14 @@ class RowAlternatives {
   }
 
   // Weights ahead of the first reduction; the row's length as a constant, where no mask is left.
-  void Toggle(Schedule s) {
+  void Toggle(const Schedule& plain) {
     for (const bool early : {false, true}) {
+      Schedule s = plain;
       s.early = early;
-      s.facts = chosen_.facts;
       Add(s);
       if (!s.persistent || s.columns_at_once() != sized_.columns) continue;
       PinColumns(sized_, s);
-      if (s.facts != chosen_.facts) Add(s);
+      if (s.facts != plain.facts) Add(s);
     }
   }
 
@@ -352,7 +397,14 @@ class RowAlternatives {
   // Bytes of shared memory that a CTA has for stages.
   int64_t RoomFor(const Schedule& s) const {
     return device_.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes -
-           rows_.KeptBytes(s);
+           rows_.KeptBytes(s) - (s.blocks ? BlockBytes(s) : 0);
+  }
+
+  int64_t BlockBytes(const Schedule& s) const {
+    const auto [it, is_new] =
+        block_bytes_.try_emplace({s.rows_per_cta(), s.columns_per_step(), s.reread}, 0);
+    if (is_new) it->second = rows_.BlockBytes(s);
+    return it->second;
   }
 
   // Registers of a thread for what it keeps of a row: a minimum cut, the same for as many points.
@@ -372,6 +424,8 @@ class RowAlternatives {
   const bool fixed_lanes_;
   Collector collector_;
   std::map<int, double> words_;  // By points.
+  // By rows, columns, and whether they are read again.
+  mutable std::map<std::tuple<int64_t, int64_t, bool>, int64_t> block_bytes_;
 };
 
 // Points of a pointwise group: other vectors, CTAs of other sizes, several steps a CTA.

@@ -96,7 +96,8 @@ int64_t KeptRows::StageBytes(const Schedule& s) const {
 
 int64_t KeptRows::BlockBytes(const Schedule& s) const {
   const kernel::TileKernel& tile = traced_.tile;
-  const kernel::RowBlocks blocks = kernel::FindRowBlocks(tile, s.rows_per_cta(), resident_);
+  const kernel::RowBlocks blocks =
+      kernel::FindRowBlocks(tile, s.rows_per_cta(), resident_, s.reread);
   const auto of_both = [&](SymInt index) {
     return tile.row.is_symbolic() && kernel::DependsOn(index, tile.row) &&
            absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {

@@ -218,46 +218,6 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
 }
 
-// Short rows that vectors do not divide: blocks of them through shared memory, few lanes a row,
-// each with many single elements. Else threads load and store these one by one, a few bytes of a
-// sector each, lanes idle where a row's length is no multiple of them, and shuffles merge few
-// elements. False where rows are not neighbours, or too long for that.
-bool ChooseBlocks(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  // Bytes of a vector that moves well enough; a thread's registers for a row, and beside it.
-  constexpr int kWideBytes = 8, kRowWords = 36, kBesideWords = 36;
-  constexpr int kMostThreads = 2048;
-  if (s.outer || s.shift || s.alignment_bytes < 16 || sized.columns < 2 ||
-      s.vector * sized.widest_bytes >= kWideBytes) {
-    return false;
-  }
-  const int states = ColumnStates(sized);
-  const int element_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
-  Schedule b = s;
-  PinColumns(sized, b);
-  b.blocks = b.persistent = true;
-  b.warps_per_row = 1;
-  for (b.lanes_per_row = 1; b.lanes_per_row <= 32; b.lanes_per_row *= 2) {
-    b.registers = static_cast<int>(CeilDivide(sized.columns, int64_t{b.lanes_per_row} * b.vector));
-    const int points = b.registers * b.vector;
-    const double words = points * (element_words + states) + rows.KeptWords(b);
-    if (words > kRowWords || b.registers > 256) continue;
-    // Blocks begin at multiples of 16 bytes: CTAs of 128 threads, or of more where these have too
-    // few rows.
-    for (b.row_warps = 4; b.row_warps <= 16; b.row_warps *= 2) {
-      const int64_t bytes = rows.BlockBytes(b);
-      if (bytes == 0) continue;
-      const int64_t room =
-          sized.context.device.smem_bytes_per_cta / (bytes + kOtherSharedBytes / 4);
-      const int fit = static_cast<int>(65536 / (b.threads() * (words + kBesideWords)));
-      b.min_ctas_per_sm = static_cast<int>(
-          std::clamp<int64_t>(std::min<int64_t>(fit, room), 1, kMostThreads / b.threads()));
-      s = b;
-      return true;
-    }
-  }
-  return false;
-}
-
 // Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
 // the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
 // memory; warps down the other columns.
@@ -292,6 +252,81 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
     AlignToKept(rows, sized.columns, s);
   }
   s.min_ctas_per_sm = std::max(1, 768 / s.threads());
+}
+
+// Short rows that vectors do not divide: blocks of them through shared memory, few lanes a row,
+// each with many single elements. Else threads load and store these one by one, a few bytes of a
+// sector each, lanes idle where a row's length is no multiple of them, and shuffles merge few
+// elements. Of rows in pieces a thread has a piece, so that no division says where its elements
+// are. False where rows are not neighbours, too long for that, or too few for that many to each SM.
+absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
+  // Bytes of a vector that moves well enough; a thread's registers for its part of a row, and
+  // beside it, and some more where it keeps states of columns; elements of a piece.
+  constexpr int kWideBytes = 8, kRowWords = 36, kBesideWords = 36, kStatesWords = 8;
+  constexpr int64_t kMostRun = 64;
+  const DeviceInfo& device = sized.context.device;
+  if (s.outer || s.alignment_bytes < 16 || sized.columns < 2 || sized.shape.keeps_columns() ||
+      s.vector * sized.widest_bytes >= kWideBytes || IsInterleaved(sized, s)) {
+    return false;
+  }
+  // Longer rows have few ends beside the body of vectors that they have when shifted.
+  constexpr int64_t kMostColumns = 256;
+  const bool states = ColumnStates(sized) > 0;
+  const int64_t pieces = sized.columns / sized.run;
+  const int64_t shifted = kShiftedVectors * (16 / sized.narrowest_bytes);
+  if (pieces == 1 && sized.columns >= (states ? shifted : kMostColumns)) return false;
+  Schedule b = s;
+  b.blocks = b.persistent = true;
+  PinColumns(sized, b);
+  if (pieces > 1) {
+    // A block's pieces begin at multiples of 16 bytes if the number of rows allows.
+    for (const SymbolFact& fact : DivisibilityFacts(sized, 16 / sized.narrowest_bytes)) {
+      const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
+      if (absl::c_none_of(b.facts, same)) b.facts.push_back(fact);
+    }
+  }
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, b));
+  // Of an element: itself, states of its column, and weights, half of which are on their way.
+  const int row_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
+  const double column_words = ColumnStates(sized) + rows.AlikeWords() / 2;
+  const auto words = [&] {
+    return b.registers * b.vector * ((b.reread ? 0 : row_words) + column_words);
+  };
+  const auto fits = [&] {
+    const int64_t bytes = rows.BlockBytes(b);
+    const int64_t room = device.smem_bytes_per_cta / (bytes + kOtherSharedBytes / 4);
+    if (bytes == 0 || room == 0) return false;
+    const auto ctas = static_cast<int64_t>(65536 / (b.threads() * (words() + kBesideWords)));
+    b.min_ctas_per_sm = static_cast<int>(
+        std::clamp<int64_t>(std::min(ctas, room), 1, device.max_threads_per_sm / b.threads()));
+    s = b;
+    return true;
+  };
+  if (pieces > 1) {
+    if (sized.run % s.vector != 0 || sized.run > kMostRun || states) return false;
+    b.runs = true;
+    b.registers = static_cast<int>(sized.run / s.vector);
+    b.reread = words() > kRowWords;
+    for (b.lanes_per_row = 16; b.lanes_per_row >= 1; b.lanes_per_row /= 2) {
+      b.warps_per_row = static_cast<int>(CeilDivide(pieces, b.lanes_per_row));
+      if (b.warps_per_row > 32 || CeilDivide(sized.rows, b.rows_per_cta()) < device.sms) break;
+      if (fits()) return true;
+    }
+    return false;
+  }
+  for (b.lanes_per_row = 1; b.lanes_per_row <= 32; b.lanes_per_row *= 2) {
+    b.registers = static_cast<int>(CeilDivide(sized.columns, int64_t{b.lanes_per_row} * b.vector));
+    if (words() > kRowWords + (states ? kStatesWords : 0) ||
+        CeilDivide(sized.rows, 4 * (32 / b.lanes_per_row)) < device.sms ||
+        b.columns_per_step() * 4 > sized.columns * 5) {
+      continue;
+    }
+    // CTAs of 128 threads, or of more where these have so few rows that blocks begin anywhere.
+    for (b.row_warps = 4; b.row_warps <= 16; b.row_warps *= 2) {
+      if (fits()) return true;
+    }
+  }
+  return false;
 }
 
 // Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference:
@@ -624,8 +659,11 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.outer = false;
   if (rows_are_neighbours) s.vector = 1;
   const int states = ColumnStates(sized);
-  if (!rows_are_neighbours && states <= 2 && ChooseCluster(sized, rows, states, s)) return;
-  if (rows_are_neighbours) {
+  if (!rows_are_neighbours && !s.blocks && states <= 2 && ChooseCluster(sized, rows, states, s))
+    return;
+  if (s.blocks) {
+    // Chosen.
+  } else if (rows_are_neighbours) {
     const int row_lanes = PowerOfTwoAtLeast(sized.rows, 32);
     s.lanes_per_row = 32 / row_lanes;
     s.registers = 16;
@@ -665,7 +703,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     }
   }
   s.grid = static_cast<int>(grid);
-  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, states, s);
+  if (s.persistent && !rows_are_neighbours && !s.blocks) ChooseStages(sized, rows, states, s);
 }
 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
@@ -692,7 +730,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   // Which of the kept columns a state belongs to is then known without a division.
   if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
-  if (s.vector == 1 && !s.outer && !sized.shape.keeps_columns() &&
+  SEAM_ASSIGN_OR_RETURN(const bool in_blocks, ChooseBlocks(sized, s));
+  if (!in_blocks && s.vector == 1 && !s.outer && !sized.shape.keeps_columns() &&
       sized.columns >= kShiftedVectors * limit) {
     s.shift = true;
     SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
@@ -704,12 +743,13 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     return s;
   }
   const auto choose_inner = [&](Schedule& inner) {
-    if (ChooseBlocks(sized, rows, inner)) return;
     const bool may_cluster = !sized.shape.crossed() || sized.shape.keeps_columns();
     if (!may_cluster || !ChooseCluster(sized, rows, 0, inner)) ChooseInner(sized, rows, inner);
   };
   bool interleaved = !s.outer && IsInterleaved(sized, s);
-  if (s.outer) {
+  if (in_blocks) {
+    // Chosen.
+  } else if (s.outer) {
     ChooseOuter(sized, rows, s);
   } else if (interleaved) {
     Schedule inner = s;

@@ -34,7 +34,8 @@ struct ExpandOptions {
   // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in
   // persistent spaces.
   int stages = 0;
-  // With stages: each pass reads such rows from shared memory again; else they go to registers.
+  // With stages or blocks: each pass reads such rows from shared memory again; else they go to
+  // registers.
   bool reread = false;
   // With stages: CTAs take the next rows that nobody has; the first ones, as many as the stages, in
   // a fixed order.

@@ -21,7 +21,7 @@ void Expander::PrepareBlocks() {
   if (!options_.blocks) return;
   std::vector<bool> held;
   for (const SpaceState& space : spaces_) held.push_back(space.persistent);
-  blocks_ = FindRowBlocks(tile_, at_.rows_per_cta, held);
+  blocks_ = FindRowBlocks(tile_, at_.rows_per_cta, held, options_.reread);
   for (DType dtype : blocks_.arrays)
     block_arrays_.push_back(w_.NewShared("rows", dtype, at_.rows_per_cta * CtaColumns()));
 }

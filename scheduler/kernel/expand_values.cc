@@ -204,7 +204,7 @@ bool Expander::IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceStat
 bool Expander::IsLoadedFirst(TileId id, const SpaceState& space) const {
   const TileValue& value = tile_.values[id];
   if (value.kind != TileKind::Load || !value.lets.empty() || (by_unit_ && !at_ends_)) return false;
-  if (absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && copied_.contains(id)))
+  if (absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && IsInShared(id)))
     return false;
   if (vector_ == 1 || levels_[id] != Level::kElement || space.resident.contains(id) ||
       blocks_.loads[id]) {
@@ -231,7 +231,7 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
       w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
                      IsVectorLoad(value, importer) && IsNarrow(value.dtype) && packs_);
   places_[id] = {fragment, slot};
-  if (space.persistent && !(options_.reread && copied_.contains(id))) space.resident[id] = fragment;
+  if (space.persistent && !(options_.reread && IsInShared(id))) space.resident[id] = fragment;
   OverUnits([&] { LoadUnit(id, fragment, importer, mask); });
 }
 

@@ -177,6 +177,7 @@ class Expander {
   // Values.
   Operand Read(TileId id);
   void EmitLets(const TileValue& value);
+  bool IsInShared(TileId id) const { return copied_.contains(id) || blocks_.loads[id].has_value(); }
   Load LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const;
   void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
   void EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);

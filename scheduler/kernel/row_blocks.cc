@@ -45,24 +45,28 @@ std::optional<RowBlock> RowBlockOf(const TileKernel& tile, int space_id, int buf
   return block;
 }
 
-// Per value: the first pass that needs it; after the last one if none does.
-std::vector<int> FirstPasses(const TileKernel& tile) {
-  std::vector<int> first(tile.values.size(), static_cast<int>(tile.passes.size()));
-  const auto need = [&](TileId id, int pass) { first[id] = std::min(first[id], pass); };
+// Per value: the first or the last pass that needs it.
+std::vector<int> Passes(const TileKernel& tile, bool last) {
+  const int none = last ? -1 : static_cast<int>(tile.passes.size());
+  std::vector<int> passes(tile.values.size(), none);
+  const auto need = [&](TileId id, int pass) {
+    passes[id] = last ? std::max(passes[id], pass) : std::min(passes[id], pass);
+  };
   for (const TileReduction& r : tile.reductions) {
     for (TileId operand : r.operands) need(operand, r.pass);
   }
   for (const TileStore& s : tile.stores) need(s.value, s.pass);
   for (size_t id = tile.values.size(); id-- > 0;) {
-    for (TileId operand : tile.values[id].operands) need(operand, first[id]);
-    for (int let : tile.values[id].lets) need(tile.lets[let].value, first[id]);
+    for (TileId operand : tile.values[id].operands) need(operand, passes[id]);
+    for (int let : tile.values[id].lets) need(tile.lets[let].value, passes[id]);
   }
-  return first;
+  return passes;
 }
 
 }  // namespace
 
-RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<bool>& held) {
+RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<bool>& held,
+                        bool reread) {
   RowBlocks blocks;
   for (const TileValue& value : tile.values) {
     std::optional<RowBlock>& block = blocks.loads.emplace_back();
@@ -77,7 +81,7 @@ RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<
     block->array = static_cast<int>(blocks.arrays.size());
     blocks.arrays.push_back(value.dtype);
   }
-  const std::vector<int> first = FirstPasses(tile);
+  const std::vector<int> read = Passes(tile, reread);
   std::vector<bool> taken(blocks.arrays.size());
   for (const TileStore& store : tile.stores) {
     std::optional<RowBlock>& block = blocks.stores.emplace_back();
@@ -86,11 +90,11 @@ RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<
     if (!store.predicate.is_same(1) || !held[space]) continue;
     block = RowBlockOf(tile, space, store.buffer, store.index, rows);
     if (!block) continue;
-    // The same thread has a column of a row in both, and the load's in registers by then.
+    // The same thread has a column of a row in both, and has read the load's by then.
     const auto free = absl::c_find_if(blocks.loads, [&](const std::optional<RowBlock>& load) {
       return load && !taken[load->array] && blocks.arrays[load->array] == dtype &&
              load->space == space && load->run.is_same(block->run) &&
-             first[&load - blocks.loads.data()] <= store.pass;
+             read[&load - blocks.loads.data()] <= store.pass;
     });
     if (free != blocks.loads.end()) {
       block->array = (*free)->array;

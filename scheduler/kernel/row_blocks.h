@@ -7,7 +7,7 @@
 //                 element by element, each row by its own threads
 //
 // So rows of any length move in vectors. What is stored takes the place of a load that the threads
-// have in registers by then. Thread-safety: pure functions.
+// have read by then. Thread-safety: pure functions.
 #pragma once
 
 #include <optional>
@@ -33,9 +33,11 @@ struct RowBlocks {
   std::vector<DType> arrays;                    // Shared arrays, each of a CTA's rows.
 };
 
-// Blocks of `rows` rows in the spaces whose rows stay in registers. Those are loads and stores
+// Blocks of `rows` rows in the spaces whose rows stay with their threads: in registers from the
+// first read on or, if `reread`, in shared memory. Those are loads and stores
 // without conditions, of buffers aligned to 16 bytes, whose index shows that blocks begin at
 // multiples of that. Linear in the values, quadratic in the loads and stores that are found.
-RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<bool>& held);
+RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<bool>& held,
+                        bool reread);
 
 }  // namespace seam::kernel
