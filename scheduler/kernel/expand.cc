@@ -112,7 +112,9 @@ absl::Status Expander::Prepare() {
   const SymInt first = Substitute(at_.row, v_, 0);
   const bool whole =
       outer_ && ProvablyDivisible(rows_, vector_) && ProvablyDivisible(first, vector_);
-  row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
+  const bool all =
+      at_.rows_per_cta == 1 || (options_.blocks && ProvablyDivisible(rows_, at_.rows_per_cta));
+  row_mask_ = all ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
   std::vector<bool> resident;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
     PrepareSpace(static_cast<int>(s));
