@@ -97,9 +97,9 @@ struct Schedule {
 //  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
 //    turn (stages: persistent, grid; tickets: stages, not shift, since the rows
 //    that a CTA takes then need not start alike);
-//  - rows that go through shared memory are whole and the threads', columns their neighbours
-//    (blocks: persistent, not outer, not shift, no stages, cluster 1; runs: blocks; reread: stages
-//    or blocks);
+//  - rows that go through shared memory as blocks are whole, and threads bring them (blocks:
+//    persistent, not outer, not shift, no stages, cluster 1; runs: blocks; reread: stages or
+//    blocks);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
 //    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it), and
 //    what finishes states is a launch of its own (cluster > 1: not one_launch);

@@ -73,8 +73,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.row_warps = 1;
     s.one_launch = false;
   }
-  s.blocks =
-      s.persistent && !s.outer && !s.shift && s.stages == 0 && s.cluster == 1 && pick.Chance(50);
+  s.blocks = s.persistent && !s.outer && !s.shift && s.stages == 0 && s.cluster == 1 &&
+             s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
   s.runs = s.blocks && may_shift && pick.Chance(40);
   s.reread |= s.blocks && pick.Chance(40);
   s.alignment_bytes = pick.Chance(40) ? 16 : pick.PowerOfTwo(16);

@@ -153,6 +153,22 @@ TEST(RowBlocks, InTurnWithStatesOfColumnsAndRows) {
   }
 }
 
+TEST(RowBlocks, TheSameBitsInEveryOrderOfCtas) {
+  const auto edit = [](Schedule& s) {
+    InBlocks(33, 4, 4)(s);
+    s.grid = 5;
+  };
+  std::vector<HostTensor> first;
+  for (uint64_t order : {0, 1, 2, 3}) {
+    GroupResult result = ExpectRight(
+        NormBackward("bf16"), {.sizes = {{"M", 300}, {"N", 33}}, .order = order, .edit = edit});
+    if (first.empty()) first = std::move(result.outputs);
+    for (size_t i = 0; i < result.outputs.size(); ++i)
+      EXPECT_EQ(result.outputs[i].data, first[i].data) << "output " << i << ", order " << order;
+  }
+  EXPECT_EQ(first.size(), 2u);
+}
+
 // A channel of all images: its pieces lie apart, each beside those of the next channels.
 constexpr char kBatchNorm[] = R"(fusion batch_norm {
   symbol N
@@ -189,6 +205,26 @@ TEST(RowBlocks, RowsInPieces) {
   const GroupResult result =
       ExpectRight(kBatchNorm, {.sizes = {{"N", 5}, {"C", 9}, {"S", 3}}, .edit = edit});
   EXPECT_THAT(result.kernel_text, Not(HasSubstr("load shared.rows_")));
+}
+
+// A thread has a piece, and each pass reads it from shared memory.
+TEST(RowBlocks, PiecesToThreads) {
+  for (const bool reread : {false, true}) {
+    for (int64_t c : {8, 16, 40}) {
+      const auto edit = [&](Schedule& schedule) {
+        InBlocks(15 * 7, 4, 1)(schedule);
+        schedule.runs = true;
+        schedule.chan_welford = false;
+        schedule.reread = reread;
+        schedule.registers = 7;
+        schedule.warps_per_row = 4;
+        schedule.facts = {{"N", 1, 15}, {"S", 1, 7}, {"C", 8}};
+      };
+      const GroupResult result =
+          ExpectRight(kBatchNorm, {.sizes = {{"N", 15}, {"C", c}, {"S", 7}}, .edit = edit});
+      EXPECT_EQ(CountOf(result.kernel_text, "= load shared.rows_"), reread ? 4 : 2);
+    }
+  }
 }
 
 // What is not finite stays in its row.
