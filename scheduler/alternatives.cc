@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -108,7 +109,7 @@ class RowAlternatives {
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
     RowAlternatives all(sized, chosen, rows);
     all.ShareRows();
-    all.ShareInBlocks();
+    SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
     if (chosen.blocks && !all.fixed_lanes_) {
       // What the heuristic would have taken without blocks, if that shifts rows.
       Schedule s = chosen;
@@ -157,11 +158,12 @@ class RowAlternatives {
 
   // Short rows through shared memory: lanes a row, rows a block, in registers or read again from
   // there. Of rows in pieces a thread has a piece, as the heuristic has it.
-  void ShareInBlocks() {
+  absl::Status ShareInBlocks() {
     Schedule s = chosen_;
     s.shift = false;
     if (chosen_.shift) s.vector = 1;
-    if (s.outer || s.vector * sized_.widest_bytes >= 16 || (fixed_lanes_ && !s.runs)) return;
+    if (s.outer || s.vector * sized_.widest_bytes >= 16 || (fixed_lanes_ && !s.runs))
+      return absl::OkStatus();
     s.blocks = s.persistent = true;
     s.split = s.cluster = 1;
     s.grid = s.stages = 0;
@@ -169,6 +171,15 @@ class RowAlternatives {
     if (!fixed_lanes_) s.warps_per_row = 1;
     const int threads_per_row = s.lanes_per_row * s.warps_per_row;
     PinColumns(sized_, s);
+    // Copies bring blocks if all of them are multiples of 16 bytes.
+    Schedule ahead = s;
+    for (const SymbolFact& fact : DivisibilityFacts(sized_, 16 / sized_.narrowest_bytes)) {
+      const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
+      if (absl::c_none_of(ahead.facts, same)) ahead.facts.push_back(fact);
+    }
+    SEAM_ASSIGN_OR_RETURN(KeptRows rows, KeptRows::Of(sized_, ahead));
+    rows_ahead_.emplace(std::move(rows));
+    facts_ahead_ = ahead.facts;
     for (s.lanes_per_row = 1; s.lanes_per_row <= 32; s.lanes_per_row *= 2) {
       const int64_t vectors = CeilDivide(sized_.columns, s.vector);
       if (fixed_lanes_) {
@@ -185,6 +196,7 @@ class RowAlternatives {
         }
       }
     }
+    return absl::OkStatus();
   }
 
   void ShareAmongThreads(Schedule s) {
@@ -332,7 +344,7 @@ class RowAlternatives {
     s.one_launch =
         crossed_ && s.cluster == 1 && (s.grid > 0 ? s.grid : sets) <= ResidentCtas(s, device_);
     if (s.cluster == 1) Toggle(s);
-    if (!s.persistent || s.outer || s.blocks || fixed_lanes_ || device_.max_cluster == 1) return;
+    if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
     const int64_t held = s.cluster > 1
                              ? int64_t{CtasInClusters(device_, s.cluster)} * s.min_ctas_per_sm
                              : ResidentCtas(s, device_);
@@ -340,7 +352,9 @@ class RowAlternatives {
     s.grid = GridOf(s, std::min<int64_t>(sets * s.cluster, held));
     if (s.grid == 0) return;
     s.one_launch = crossed_ && s.cluster == 1 && s.grid <= ResidentCtas(s, device_);
-    const int64_t stage = rows_.StageBytes(s);
+    if (s.blocks) s.facts = facts_ahead_;
+    s.stages = 2;
+    const int64_t stage = (s.blocks ? *rows_ahead_ : rows_).StageBytes(s);
     const int64_t room = RoomFor(s);
     for (const int stages : {3, 2}) {
       if (stage == 0 || stages * stage > room) continue;
@@ -401,8 +415,8 @@ class RowAlternatives {
   }
 
   int64_t BlockBytes(const Schedule& s) const {
-    const auto [it, is_new] =
-        block_bytes_.try_emplace({s.rows_per_cta(), s.columns_per_step(), s.reread}, 0);
+    const auto [it, is_new] = block_bytes_.try_emplace(
+        {s.rows_per_cta(), s.columns_per_step(), s.reread, s.stages > 0}, 0);
     if (is_new) it->second = rows_.BlockBytes(s);
     return it->second;
   }
@@ -424,8 +438,11 @@ class RowAlternatives {
   const bool fixed_lanes_;
   Collector collector_;
   std::map<int, double> words_;  // By points.
-  // By rows, columns, and whether they are read again.
-  mutable std::map<std::tuple<int64_t, int64_t, bool>, int64_t> block_bytes_;
+  // By rows, columns, whether they are read again, and brought ahead.
+  mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, int64_t> block_bytes_;
+  // Blocks brought ahead: what these ask for, and the facts that they need.
+  std::optional<KeptRows> rows_ahead_;
+  std::vector<SymbolFact> facts_ahead_;
 };
 
 // Points of a pointwise group: other vectors, CTAs of other sizes, several steps a CTA.

@@ -97,7 +97,7 @@ int64_t KeptRows::StageBytes(const Schedule& s) const {
 int64_t KeptRows::BlockBytes(const Schedule& s) const {
   const kernel::TileKernel& tile = traced_.tile;
   const kernel::RowBlocks blocks =
-      kernel::FindRowBlocks(tile, s.rows_per_cta(), resident_, s.reread);
+      kernel::FindRowBlocks(tile, s.rows_per_cta(), resident_, s.reread, s.stages == 0);
   const auto of_both = [&](SymInt index) {
     return tile.row.is_symbolic() && kernel::DependsOn(index, tile.row) &&
            absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
@@ -106,7 +106,10 @@ int64_t KeptRows::BlockBytes(const Schedule& s) const {
   };
   for (size_t id = 0; id < tile.values.size(); ++id) {
     const kernel::TileValue& v = tile.values[id];
-    if (v.kind == kernel::TileKind::Load && !blocks.loads[id] && of_both(v.index)) return 0;
+    if (v.kind == kernel::TileKind::Load && s.stages == 0 && !blocks.loads[id] &&
+        of_both(v.index)) {
+      return 0;
+    }
   }
   for (size_t i = 0; i < tile.stores.size(); ++i) {
     if (!blocks.stores[i] && of_both(tile.stores[i].index)) return 0;

@@ -82,8 +82,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
   } else if (s.tickets && (s.stages == 0 || s.shift)) {
     broken = "rows taken by ticket are brought ahead and start aligned";
-  } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.stages > 0 || s.cluster > 1)) {
-    broken = "rows that go through shared memory stay with a CTA that loads them whole";
+  } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {
+    broken = "rows that go through shared memory stay with a CTA that holds them whole";
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {

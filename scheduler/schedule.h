@@ -46,8 +46,8 @@ struct Schedule {
   bool reread =
       false;  // With stages or blocks: between passes rows stay in shared memory, not registers.
   bool blocks = false;  // The rows of a CTA go through shared memory together: threads move them
-                        // in vectors of 16 bytes, and each row's read and write its elements
-                        // there.
+                        // in vectors of 16 bytes, or copies bring them if there are stages, and
+                        // each row's threads read and write its elements there.
   bool runs = false;  // With blocks: a thread's columns are neighbours; else those of neighbouring
                       // lanes are.
   bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
@@ -97,8 +97,8 @@ struct Schedule {
 //  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
 //    turn (stages: persistent, grid; tickets: stages, not shift, since the rows
 //    that a CTA takes then need not start alike);
-//  - rows that go through shared memory as blocks are whole, and threads bring them (blocks:
-//    persistent, not outer, not shift, no stages, cluster 1; runs: blocks; reread: stages or
+//  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
+//    outer, not shift, cluster 1; runs: blocks; reread: stages or
 //    blocks);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
 //    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it), and

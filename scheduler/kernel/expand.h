@@ -41,7 +41,8 @@ struct ExpandOptions {
   // a fixed order.
   bool tickets = false;
   // The rows of a CTA go through shared memory as blocks, as far as FindRowBlocks finds them in
-  // persistent spaces. For CTAs that have whole rows, along the columns, and no stages.
+  // persistent spaces: with stages what is stored, else what is loaded as well. For CTAs that have
+  // whole rows, along the columns.
   bool blocks = false;
   std::vector<std::vector<int>> partials;
   int min_ctas_per_sm = 0;

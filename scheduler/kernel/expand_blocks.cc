@@ -21,7 +21,7 @@ void Expander::PrepareBlocks() {
   if (!options_.blocks) return;
   std::vector<bool> held;
   for (const SpaceState& space : spaces_) held.push_back(space.persistent);
-  blocks_ = FindRowBlocks(tile_, at_.rows_per_cta, held, options_.reread);
+  blocks_ = FindRowBlocks(tile_, at_.rows_per_cta, held, options_.reread, options_.stages == 0);
   for (DType dtype : blocks_.arrays)
     block_arrays_.push_back(w_.NewShared("rows", dtype, at_.rows_per_cta * CtaColumns()));
 }
@@ -62,7 +62,8 @@ void Expander::TakeBlocksOut() {
     w_.Emit(CtaSync{});
     MoveBlocks(blocks, Space::Shared);
   }
-  if (options_.grid > 0) w_.Emit(CtaSync{});
+  // Where rows are brought ahead there is one barrier more in any case.
+  if (options_.grid > 0 && passed_on_) w_.Emit(CtaSync{});
 }
 
 // Moves blocks from there to the other space, their vectors under way together.
@@ -149,9 +150,9 @@ void Expander::MoveBlocks(const std::vector<const RowBlock*>& blocks, Space from
   } else {
     both(vectors);
   }
-  if (whole) return;
   // What is left of each piece, fewer than a vector, an element a thread.
   for (const Moved& m : all) {
+    if (ProvablyDivisible(rows_ * m.run, m.unit)) continue;
     const bool single = m.block->pieces.is_same(1);
     const int64_t pieces = m.block->pieces.maybe_int().value_or(1);
     const int64_t times = (pieces * m.unit + threads - 1) / threads;

@@ -66,12 +66,12 @@ std::vector<int> Passes(const TileKernel& tile, bool last) {
 }  // namespace
 
 RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<bool>& held,
-                        bool reread) {
+                        bool reread, bool loads) {
   RowBlocks blocks;
   for (const TileValue& value : tile.values) {
     std::optional<RowBlock>& block = blocks.loads.emplace_back();
-    if (value.kind != TileKind::Load || !value.lets.empty() || !value.predicate.is_same(1) ||
-        tile.buffers[value.buffer].written) {
+    if (!loads || value.kind != TileKind::Load || !value.lets.empty() ||
+        !value.predicate.is_same(1) || tile.buffers[value.buffer].written) {
       continue;
     }
     for (size_t s = 0; s < tile.spaces.size() && !block; ++s) {

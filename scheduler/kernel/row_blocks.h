@@ -36,8 +36,9 @@ struct RowBlocks {
 // Blocks of `rows` rows in the spaces whose rows stay with their threads: in registers from the
 // first read on or, if `reread`, in shared memory. Those are loads and stores
 // without conditions, of buffers aligned to 16 bytes, whose index shows that blocks begin at
-// multiples of that. Linear in the values, quadratic in the loads and stores that are found.
+// multiples of that; without `loads`, stores alone. Linear in the values, quadratic in the loads
+// and stores that are found.
 RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<bool>& held,
-                        bool reread);
+                        bool reread, bool loads = true);
 
 }  // namespace seam::kernel

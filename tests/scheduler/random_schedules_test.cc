@@ -73,7 +73,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.row_warps = 1;
     s.one_launch = false;
   }
-  s.blocks = s.persistent && !s.outer && !s.shift && s.stages == 0 && s.cluster == 1 &&
+  s.blocks = s.persistent && !s.outer && !s.shift && s.cluster == 1 &&
              s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
   s.runs = s.blocks && may_shift && pick.Chance(40);
   s.reread |= s.blocks && pick.Chance(40);

@@ -153,6 +153,28 @@ TEST(RowBlocks, InTurnWithStatesOfColumnsAndRows) {
   }
 }
 
+// Copies bring blocks of unaligned rows if all of them are multiples of 16 bytes.
+TEST(RowBlocks, BroughtAhead) {
+  for (const bool reread : {false, true}) {
+    for (const bool tickets : {false, true}) {
+      for (int64_t m : {8, 64, 200}) {
+        const auto edit = [&](Schedule& s) {
+          InBlocks(33, 4, 2)(s);
+          s.grid = 3;
+          s.stages = 2;
+          s.reread = reread;
+          s.tickets = tickets;
+          s.facts.push_back({"M", 8});
+        };
+        const GroupResult result =
+            ExpectRight(NormBackward("bf16"), {.sizes = {{"M", m}, {"N", 33}}, .edit = edit});
+        EXPECT_EQ(CountOf(result.kernel_text, "copy shared."), 2 * 3);
+        EXPECT_THAT(result.kernel_text, HasSubstr("store shared.rows_"));
+      }
+    }
+  }
+}
+
 TEST(RowBlocks, TheSameBitsInEveryOrderOfCtas) {
   const auto edit = [](Schedule& s) {
     InBlocks(33, 4, 4)(s);
@@ -307,6 +329,9 @@ TEST(RowBlocks, ScheduleNeedsWholeRowsThatThreadsLoad) {
   s.persistent = true;
   EXPECT_TRUE(CheckSchedule(s).ok());
   s.shift = true;
+  EXPECT_FALSE(CheckSchedule(s).ok());
+  s.shift = false;
+  s.outer = true;
   EXPECT_FALSE(CheckSchedule(s).ok());
 }
 
