@@ -381,10 +381,11 @@ class RowAlternatives {
   // Weights ahead of the first reduction; the row's length as a constant, where no mask is left.
   void Toggle(const Schedule& plain) {
     for (const bool early : {false, true}) {
+      if (early && alike_words_ == 0) continue;
       Schedule s = plain;
       s.early = early;
       Add(s);
-      if (!s.persistent || s.columns_at_once() != sized_.columns) continue;
+      if (!s.persistent || s.blocks || s.columns_at_once() != sized_.columns) continue;
       PinColumns(sized_, s);
       if (s.facts != plain.facts) Add(s);
     }
