@@ -137,6 +137,14 @@ TEST(RowBlocks, WarpsAndNarrowVectors) {
   }
 }
 
+// As the heuristic has it, of rows whose vectors are pairs.
+TEST(RowBlocks, Pairs) {
+  const GroupResult result = ExpectRight(ResidualNorm("bf16"), {.sizes = {{"M", 4230}, {"N", 50}}});
+  EXPECT_TRUE(result.schedule.blocks);
+  EXPECT_EQ(result.schedule.vector, 2);
+  EXPECT_THAT(result.kernel_text, HasSubstr(":+2] = load shared.rows_"));
+}
+
 TEST(RowBlocks, InTurnWithStatesOfColumnsAndRows) {
   for (const std::string dtype : {"bf16", "f32"}) {
     for (int64_t m : {1, 40, 131}) {
