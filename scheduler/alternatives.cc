@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -46,10 +47,11 @@ class Collector {
   std::vector<Schedule> Take() {
     const auto cheaper = [](const Found& a, const Found& b) { return a.cost < b.cost; };
     std::stable_sort(found_.begin(), found_.end(), cheaper);
-    std::map<std::tuple<int, bool, bool, bool>, int> before;
+    std::map<std::tuple<int, bool, bool, bool, bool>, int> before;
     for (Found& f : found_) {
       const Schedule& s = f.schedule;
-      f.cost *= 1 + kStepCost * before[{s.cluster, s.split > 1, s.persistent, s.stages > 0}]++;
+      f.cost *=
+          1 + kStepCost * before[{s.cluster, s.split > 1, s.persistent, s.stages > 0, s.blocks}]++;
     }
     std::stable_sort(found_.begin(), found_.end(), cheaper);
     std::vector<Schedule> best;
@@ -107,6 +109,14 @@ class RowAlternatives {
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
     RowAlternatives all(sized, chosen, rows);
     all.ShareRows();
+    SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
+    if (chosen.blocks && !all.fixed_lanes_) {
+      // What the heuristic would have taken without blocks, if that shifts rows.
+      Schedule s = chosen;
+      s.shift = true;
+      SEAM_RETURN_IF_ERROR(ChooseVector(sized, 16 / sized.narrowest_bytes, s));
+      if (s.shift) all.ShareRowsInVectors(s);
+    }
     return all.collector_.Take();
   }
 
@@ -131,15 +141,62 @@ class RowAlternatives {
       Schedule s = chosen_;
       s.vector = vector;
       s.shift = chosen_.shift && vector > 1;
-      s.split = s.cluster = 1;
-      s.grid = s.stages = 0;
-      s.reread = s.tickets = s.early = s.one_launch = false;
+      ShareRowsInVectors(s);
+    }
+  }
+
+  void ShareRowsInVectors(Schedule s) {
+    s.split = s.cluster = 1;
+    s.grid = s.stages = 0;
+    s.reread = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
+    if (fixed_lanes_) {
+      ShareAmongWarps(s);
+    } else {
+      ShareAmongThreads(s);
+    }
+  }
+
+  // Short rows through shared memory: lanes a row, rows a block, in registers or read again from
+  // there. Of rows in pieces a thread has a piece, as the heuristic has it.
+  absl::Status ShareInBlocks() {
+    Schedule s = chosen_;
+    s.shift = false;
+    if (chosen_.shift) s.vector = 1;
+    if (s.outer || s.vector * sized_.widest_bytes >= 16 || (fixed_lanes_ && !s.runs))
+      return absl::OkStatus();
+    s.blocks = s.persistent = true;
+    s.split = s.cluster = 1;
+    s.grid = s.stages = 0;
+    s.tickets = s.early = s.one_launch = s.chan_welford = false;
+    if (!fixed_lanes_) s.warps_per_row = 1;
+    const int threads_per_row = s.lanes_per_row * s.warps_per_row;
+    PinColumns(sized_, s);
+    // Copies bring blocks if all of them are multiples of 16 bytes.
+    Schedule ahead = s;
+    for (const SymbolFact& fact : DivisibilityFacts(sized_, 16 / sized_.narrowest_bytes)) {
+      const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
+      if (absl::c_none_of(ahead.facts, same)) ahead.facts.push_back(fact);
+    }
+    SEAM_ASSIGN_OR_RETURN(KeptRows rows, KeptRows::Of(sized_, ahead));
+    rows_ahead_.emplace(std::move(rows));
+    facts_ahead_ = ahead.facts;
+    for (s.lanes_per_row = 1; s.lanes_per_row <= 32; s.lanes_per_row *= 2) {
+      const int64_t vectors = CeilDivide(sized_.columns, s.vector);
       if (fixed_lanes_) {
-        ShareAmongWarps(s);
+        s.warps_per_row = static_cast<int>(CeilDivide(threads_per_row, s.lanes_per_row));
       } else {
-        ShareAmongThreads(s);
+        s.registers = static_cast<int>(CeilDivide(vectors, s.lanes_per_row));
+      }
+      if (s.registers * s.vector > kMostElements) continue;
+      for (s.row_warps = 1; s.row_warps * s.warps_per_row <= 16; s.row_warps *= 2) {
+        const bool few = s.row_warps * s.warps_per_row < 4;
+        for (const bool reread : {false, true}) {
+          s.reread = reread;
+          if (!few && BlockBytes(s) > 0) AskForThreads(s);
+        }
       }
     }
+    return absl::OkStatus();
   }
 
   void ShareAmongThreads(Schedule s) {
@@ -295,7 +352,9 @@ class RowAlternatives {
     s.grid = GridOf(s, std::min<int64_t>(sets * s.cluster, held));
     if (s.grid == 0) return;
     s.one_launch = crossed_ && s.cluster == 1 && s.grid <= ResidentCtas(s, device_);
-    const int64_t stage = rows_.StageBytes(s);
+    if (s.blocks) s.facts = facts_ahead_;
+    s.stages = 2;
+    const int64_t stage = (s.blocks ? *rows_ahead_ : rows_).StageBytes(s);
     const int64_t room = RoomFor(s);
     for (const int stages : {3, 2}) {
       if (stage == 0 || stages * stage > room) continue;
@@ -320,14 +379,15 @@ class RowAlternatives {
   }
 
   // Weights ahead of the first reduction; the row's length as a constant, where no mask is left.
-  void Toggle(Schedule s) {
+  void Toggle(const Schedule& plain) {
     for (const bool early : {false, true}) {
+      if (early && alike_words_ == 0) continue;
+      Schedule s = plain;
       s.early = early;
-      s.facts = chosen_.facts;
       Add(s);
-      if (!s.persistent || s.columns_at_once() != sized_.columns) continue;
+      if (!s.persistent || s.blocks || s.columns_at_once() != sized_.columns) continue;
       PinColumns(sized_, s);
-      if (s.facts != chosen_.facts) Add(s);
+      if (s.facts != plain.facts) Add(s);
     }
   }
 
@@ -352,7 +412,14 @@ class RowAlternatives {
   // Bytes of shared memory that a CTA has for stages.
   int64_t RoomFor(const Schedule& s) const {
     return device_.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes -
-           rows_.KeptBytes(s);
+           rows_.KeptBytes(s) - (s.blocks ? BlockBytes(s) : 0);
+  }
+
+  int64_t BlockBytes(const Schedule& s) const {
+    const auto [it, is_new] = block_bytes_.try_emplace(
+        {s.rows_per_cta(), s.columns_per_step(), s.reread, s.stages > 0}, 0);
+    if (is_new) it->second = rows_.BlockBytes(s);
+    return it->second;
   }
 
   // Registers of a thread for what it keeps of a row: a minimum cut, the same for as many points.
@@ -372,6 +439,11 @@ class RowAlternatives {
   const bool fixed_lanes_;
   Collector collector_;
   std::map<int, double> words_;  // By points.
+  // By rows, columns, whether they are read again, and brought ahead.
+  mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, int64_t> block_bytes_;
+  // Blocks brought ahead: what these ask for, and the facts that they need.
+  std::optional<KeptRows> rows_ahead_;
+  std::vector<SymbolFact> facts_ahead_;
 };
 
 // Points of a pointwise group: other vectors, CTAs of other sizes, several steps a CTA.

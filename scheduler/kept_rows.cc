@@ -7,6 +7,7 @@
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/row_blocks.h"
 #include "scheduler/kernel/rows_ahead.h"
 
 namespace seam {
@@ -125,6 +126,32 @@ int64_t KeptRows::StageBytes(const Schedule& s) const {
     if (!copies[id] || !resident_[copies[id]->space]) continue;
     bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(traced_.tile.values[id].dtype);
   }
+  return bytes;
+}
+
+int64_t KeptRows::BlockBytes(const Schedule& s) const {
+  const kernel::TileKernel& tile = traced_.tile;
+  const kernel::RowBlocks blocks =
+      kernel::FindRowBlocks(tile, s.rows_per_cta(), resident_, s.reread, s.stages == 0);
+  const auto of_both = [&](SymInt index) {
+    return tile.row.is_symbolic() && kernel::DependsOn(index, tile.row) &&
+           absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
+             return space.column.is_symbolic() && kernel::DependsOn(index, space.column);
+           });
+  };
+  for (size_t id = 0; id < tile.values.size(); ++id) {
+    const kernel::TileValue& v = tile.values[id];
+    if (v.kind == kernel::TileKind::Load && s.stages == 0 && !blocks.loads[id] &&
+        of_both(v.index)) {
+      return 0;
+    }
+  }
+  for (size_t i = 0; i < tile.stores.size(); ++i) {
+    if (!blocks.stores[i] && of_both(tile.stores[i].index)) return 0;
+  }
+  int64_t bytes = 0;
+  for (DType dtype : blocks.arrays)
+    bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(dtype);
   return bytes;
 }
 

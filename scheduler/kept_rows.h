@@ -43,6 +43,10 @@ class KeptRows {
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
   int64_t StageBytes(const Schedule& s) const;
 
+  // Bytes of shared memory for a CTA's rows as blocks, beside stages; 0 if some tensor of rows and
+  // columns lies otherwise.
+  int64_t BlockBytes(const Schedule& s) const;
+
  private:
   bool IsShared(const kernel::TileValue& value) const;
   kernel::KeptWindow WindowOf(const kernel::TileReduction& r, const Schedule& s) const;

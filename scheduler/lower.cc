@@ -101,7 +101,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int p
   s.grid = 0;
   s.cluster = 1;
   s.stages = 0;
-  s.persistent = s.early = s.shift = s.reread = s.tickets = false;
+  s.persistent = s.early = s.shift = s.reread = s.tickets = s.blocks = s.runs = false;
   s.vector = 1;
   s.outer = shape.outer;
   s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
@@ -153,10 +153,11 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
         "group ", std::string(group.name()),
         ": reductions that cross rows need a grid of CTAs that take whole rows in turn"));
   }
-  if (shape.keeps_columns() && schedule.shift) {
+  if (shape.keeps_columns() && (schedule.shift || schedule.runs)) {
     return absl::InvalidArgumentError(
         absl::StrCat("group ", std::string(group.name()),
-                     ": where some columns are kept, vectors begin at a row's first column"));
+                     ": where some columns are kept, vectors begin at a row's first column and "
+                     "neighbouring lanes have neighbours"));
   }
   // Those of empty axes count as one.
   const auto elements = [&](absl::Span<const AxisId> axes) {
@@ -197,7 +198,8 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.split = traced.splits_columns ? schedule.split : 1;
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
-  expand.reread = expand.stages > 0 && schedule.reread;
+  expand.reread = (expand.stages > 0 || schedule.blocks) && schedule.reread;
+  expand.blocks = schedule.blocks;
   expand.tickets = expand.stages > 0 && schedule.tickets;
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
@@ -259,10 +261,14 @@ kernel::Layout LayoutOf(const Schedule& s) {
   stride = 1;
   if (!s.outer && s.vector > 1) columns.push_back({Axis::Column, Place::Vector, s.vector, 1});
   if (!s.outer) stride *= s.vector;
-  columns.push_back({Axis::Column, Place::Lane, s.lanes_per_row, stride});
-  columns.push_back({Axis::Column, Place::Warp, s.warps_per_row, stride *= s.lanes_per_row});
-  columns.push_back({Axis::Column, Place::Register, s.registers, stride *= s.warps_per_row});
-  stride *= s.registers;
+  const auto next = [&](Place place, int extent) {
+    columns.push_back({Axis::Column, place, extent, stride});
+    stride *= extent;
+  };
+  if (s.runs) next(Place::Register, s.registers);
+  next(Place::Lane, s.lanes_per_row);
+  next(Place::Warp, s.warps_per_row);
+  if (!s.runs) next(Place::Register, s.registers);
   if (s.cluster > 1) columns.push_back({Axis::Column, Place::Cluster, s.cluster, stride});
   columns.push_back({Axis::Column, Place::Step, 0, stride * s.cluster});
   // What is contiguous in memory takes the lowest bits of the lane number.

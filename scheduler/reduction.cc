@@ -254,6 +254,82 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
   s.min_ctas_per_sm = std::max(1, 768 / s.threads());
 }
 
+// Short rows that vectors do not divide: blocks of them through shared memory, few lanes a row,
+// each with many single elements. Else threads load and store these one by one, a few bytes of a
+// sector each, lanes idle where a row's length is no multiple of them, and shuffles merge few
+// elements. Of rows in pieces a thread has a piece, so that no division says where its elements
+// are. False where rows are not neighbours, too long for that, or too few for that many to each SM.
+absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
+  // Bytes of a vector that moves well enough; a thread's registers for its part of a row, and
+  // beside it, and some more where it keeps states of columns; elements of a piece.
+  constexpr int kWideBytes = 8, kRowWords = 36, kBesideWords = 36, kStatesWords = 8;
+  constexpr int64_t kMostRun = 64;
+  const DeviceInfo& device = sized.context.device;
+  if (s.outer || s.alignment_bytes < 16 || sized.columns < 2 || sized.shape.keeps_columns() ||
+      s.vector * sized.widest_bytes >= kWideBytes || IsInterleaved(sized, s)) {
+    return false;
+  }
+  // Longer rows have few ends beside the body of vectors that they have when shifted.
+  constexpr int64_t kMostColumns = 256;
+  const bool states = ColumnStates(sized) > 0;
+  const int64_t pieces = sized.columns / sized.run;
+  const int64_t shifted = kShiftedVectors * (16 / sized.narrowest_bytes);
+  if (pieces == 1 && sized.columns >= (states || s.vector == 1 ? shifted : kMostColumns))
+    return false;
+  Schedule b = s;
+  b.blocks = b.persistent = true;
+  PinColumns(sized, b);
+  if (pieces > 1) {
+    // A block's pieces begin at multiples of 16 bytes if the number of rows allows.
+    for (const SymbolFact& fact : DivisibilityFacts(sized, 16 / sized.narrowest_bytes)) {
+      const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
+      if (absl::c_none_of(b.facts, same)) b.facts.push_back(fact);
+    }
+  }
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, b));
+  // Of an element: itself, states of its column, and weights, half of which are on their way.
+  const int row_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
+  const double column_words = ColumnStates(sized) + rows.AlikeWords() / 2;
+  const auto words = [&] {
+    return b.registers * b.vector * ((b.reread ? 0 : row_words) + column_words);
+  };
+  const auto fits = [&] {
+    const int64_t bytes = rows.BlockBytes(b);
+    const int64_t room = device.smem_bytes_per_cta / (bytes + kOtherSharedBytes / 4);
+    if (bytes == 0 || room == 0) return false;
+    const auto ctas = static_cast<int64_t>(65536 / (b.threads() * (words() + kBesideWords)));
+    b.min_ctas_per_sm = static_cast<int>(
+        std::clamp<int64_t>(std::min(ctas, room), 1, device.max_threads_per_sm / b.threads()));
+    s = b;
+    return true;
+  };
+  if (pieces > 1) {
+    if (sized.run % s.vector != 0 || sized.run > kMostRun || states) return false;
+    b.runs = true;
+    b.registers = static_cast<int>(sized.run / s.vector);
+    b.reread = words() > kRowWords;
+    for (b.lanes_per_row = 16; b.lanes_per_row >= 1; b.lanes_per_row /= 2) {
+      b.warps_per_row = static_cast<int>(CeilDivide(pieces, b.lanes_per_row));
+      if (b.warps_per_row > 32 || CeilDivide(sized.rows, b.rows_per_cta()) < device.sms) break;
+      if (fits()) return true;
+    }
+    return false;
+  }
+  for (b.lanes_per_row = 1; b.lanes_per_row <= 32; b.lanes_per_row *= 2) {
+    b.registers = static_cast<int>(CeilDivide(sized.columns, int64_t{b.lanes_per_row} * b.vector));
+    if (words() > kRowWords + (states ? kStatesWords : 0) ||
+        CeilDivide(sized.rows, 4 * (32 / b.lanes_per_row)) < device.sms ||
+        b.columns_per_step() * 4 > sized.columns * 5) {
+      continue;
+    }
+    // CTAs of 128 threads, or of more where these have so few rows that blocks begin anywhere.
+    for (b.row_warps = 4; b.row_warps <= 16; b.row_warps *= 2) {
+      if (fits()) return true;
+    }
+  }
+  return false;
+}
+
 // Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference:
 // of several CTAs one loads while another computes. Fewer rows have more threads a row, which then
 // hold it all; less than a sector pays for nothing.
@@ -598,8 +674,11 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.outer = false;
   if (rows_are_neighbours) s.vector = 1;
   const int states = ColumnStates(sized);
-  if (!rows_are_neighbours && states <= 2 && ChooseCluster(sized, rows, states, s)) return;
-  if (rows_are_neighbours) {
+  if (!rows_are_neighbours && !s.blocks && states <= 2 && ChooseCluster(sized, rows, states, s))
+    return;
+  if (s.blocks) {
+    // Chosen.
+  } else if (rows_are_neighbours) {
     const int row_lanes = PowerOfTwoAtLeast(sized.rows, 32);
     s.lanes_per_row = 32 / row_lanes;
     s.registers = 16;
@@ -639,7 +718,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     }
   }
   s.grid = static_cast<int>(grid);
-  if (s.persistent && !rows_are_neighbours) ChooseStages(sized, rows, states, s);
+  if (s.persistent && !rows_are_neighbours && !s.blocks) ChooseStages(sized, rows, states, s);
 }
 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
@@ -675,7 +754,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
   SEAM_ASSIGN_OR_RETURN(KeptRows rows, ChooseAccess(sized, limit, s));
-  if (s.vector == 1 && !s.outer && !sized.shape.keeps_columns() &&
+  SEAM_ASSIGN_OR_RETURN(const bool in_blocks, ChooseBlocks(sized, s));
+  if (!in_blocks && s.vector == 1 && !s.outer && !sized.shape.keeps_columns() &&
       sized.columns >= kShiftedVectors * limit) {
     s.shift = true;
     SEAM_ASSIGN_OR_RETURN(rows, ChooseAccess(sized, limit, s));
@@ -691,7 +771,9 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     if (!may_cluster || !ChooseCluster(sized, rows, 0, inner)) ChooseInner(sized, rows, inner);
   };
   bool interleaved = !s.outer && IsInterleaved(sized, s);
-  if (s.outer) {
+  if (in_blocks) {
+    // Chosen.
+  } else if (s.outer) {
     ChooseOuter(sized, rows, s);
   } else if (interleaved) {
     Schedule inner = s;

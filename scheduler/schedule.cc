@@ -29,6 +29,10 @@ std::string Schedule::ToString() const {
         absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
                         reread ? ", read again from there" : "");
       }
+      if (blocks)
+        absl::StrAppend(&text, ", through shared memory in blocks of ", rows_per_cta(), " rows",
+                        reread ? ", read again from there" : "",
+                        runs ? ", neighbouring columns to a thread" : "");
       if (finish_lanes > 1) absl::StrAppend(&text, ", ", finish_lanes, " lanes merge states");
       if (one_launch) absl::StrAppend(&text, ", finished in the same launch");
       if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
@@ -77,10 +81,14 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "rows taken in turn are neither shared nor outer";
   } else if (!within(s.stages, 0, 16) || s.stages == 1) {
     broken = "stages is neither 0 nor within 2 to 16";
-  } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread) {
+  } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread && !s.blocks) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
   } else if (s.tickets && (s.stages == 0 || s.shift)) {
     broken = "rows taken by ticket are brought ahead and start aligned";
+  } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {
+    broken = "rows that go through shared memory stay with a CTA that holds them whole";
+  } else if (s.runs && !s.blocks) {
+    broken = "only of rows that go through shared memory threads have neighbouring columns";
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {
     broken = "cluster is no power of two up to 16";
   } else if (s.cluster > 1 && !s.outer &&

@@ -43,7 +43,13 @@ struct Schedule {
                     // `grid` counts all of them. Outer: of each of a CTA's rows.
   int stages = 0;   // Rows that bulk copies bring into shared memory ahead of the threads of such a
                     // CTA, the one in hand included; 0: threads load them.
-  bool reread = false;   // With stages: between passes rows stay in shared memory, not registers.
+  bool reread =
+      false;  // With stages or blocks: between passes rows stay in shared memory, not registers.
+  bool blocks = false;  // The rows of a CTA go through shared memory together: threads move them
+                        // in vectors of 16 bytes, or copies bring them if there are stages, and
+                        // each row's threads read and write its elements there.
+  bool runs = false;  // With blocks: a thread's columns are neighbours; else those of neighbouring
+                      // lanes are.
   bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
                          // has, not in a fixed order. States of columns, and what is computed from
                          // them, then differ in rounding from run to run.
@@ -89,8 +95,11 @@ struct Schedule {
 //  - grid is 0 to 65535, and CTAs that take rows in turn neither share them nor have vectors across
 //    them (grid: split 1, not outer);
 //  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
-//    turn (stages: persistent, grid; reread: stages; tickets: stages, not shift, since the rows
+//    turn (stages: persistent, grid; tickets: stages, not shift, since the rows
 //    that a CTA takes then need not start alike);
+//  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
+//    outer, not shift, cluster 1; runs: blocks; reread: stages or
+//    blocks);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
 //    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it) or, with
 //    vectors along rows, a CTA's rows (outer: vector > 1, split 1, threads a multiple of the rows);

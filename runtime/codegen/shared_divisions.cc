@@ -40,6 +40,11 @@ SharedDivisions::SharedDivisions(const kernel::Kernel& kernel, const kernel::For
     } else if (const auto* random = std::get_if<kernel::Random>(&stmt.node)) {
       target = random->fragment;
       operands = {&random->seed, &random->offset};
+    } else if (const auto* store = std::get_if<kernel::Store>(&stmt.node);
+               store != nullptr && store->space == kernel::Space::Shared) {
+      // Others see it behind a barrier, and nothing in the loop reads it.
+      if (!written.contains(store->fragment)) read_first.insert(store->fragment);
+      continue;
     } else {
       return;  // Memory and other threads see what runs twice.
     }

@@ -1,7 +1,8 @@
 // The divisions of an unrolled loop whose divisor is the same in all of its turns: a row's sum, a
 // constant. With the divisor's reciprocal at hand such a quotient takes three instructions instead
 // of about sixteen, where nothing under- or overflows; whether it did is known at the end of the
-// loop, which then runs again, dividing slowly. So it must be a loop that can run twice.
+// loop, which then runs again, dividing slowly. So it must be a loop that can run twice:
+// one that reads registers only and writes no memory that others see meanwhile.
 //
 // Thread-safety: immutable once built. Holds pointers into the loop.
 #pragma once

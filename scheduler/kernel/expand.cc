@@ -47,14 +47,18 @@ absl::StatusOr<Kernel> Expander::Run() {
         for (const auto& [id, fragment] : space.resident) EmitKeepPacked(fragment);
       TakeRowValues();
       AwaitRows();
+      BringBlocks();
       passes();
+      TakeBlocksOut();
       CopyNextRows(true);
     });
     SEAM_RETURN_IF_ERROR(status);
     StoreAcrossRows();
   } else {
     if (cluster_ > 1) w_.Emit(ClusterSync{});
+    BringBlocks();
     passes();
+    TakeBlocksOut();
     SEAM_RETURN_IF_ERROR(status);
   }
   return std::move(out_);
@@ -109,7 +113,9 @@ absl::Status Expander::Prepare() {
   const SymInt first = Substitute(at_.row, v_, 0);
   const bool whole =
       outer_ && ProvablyDivisible(rows_, vector_) && ProvablyDivisible(first, vector_);
-  row_mask_ = at_.rows_per_cta == 1 ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
+  const bool all =
+      at_.rows_per_cta == 1 || (options_.blocks && ProvablyDivisible(rows_, at_.rows_per_cta));
+  row_mask_ = all ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
   PlaceRows();
   if (cluster_ > 1 && options_.grid == 0 && !MergesByRow()) {
     return absl::InternalError(
@@ -126,6 +132,7 @@ absl::Status Expander::Prepare() {
   ends_.levels.resize(tile_.values.size());
   PrepareKept();
   PrepareRowCopies();
+  PrepareBlocks();
   const HoldLimits limits = Limits();
   packs_ = !limits.unpacked;
   holds_ = ChooseHolds(tile_, resident, limits);
@@ -345,16 +352,26 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     OverElements([&] {
       for (TileId id : element)
         EmitPoint(id, places_[id].fragment, places_[id].slot, importer, mask);
-      std::optional<Operand> inside;
-      if (!absl::c_all_of(neutral, [](bool n) { return n; })) inside = InsideFlag(mask);
+      // Nobody uses what is folded along the columns of rows that are not there. Without blocks,
+      // NVRTC takes more registers where it may.
+      const SymInt of_row = mask.is_same(1) ? mask : space.mask;
+      std::map<bool, std::optional<Operand>> inside;  // By whether it is along the columns.
       for (size_t i = 0; i < accumulators.size(); ++i) {
         Accumulator& a = accumulators[i];
         if (neutral[i]) {
           Accumulate(a, std::nullopt, importer);
           continue;
         }
-        const SymInt counts = importer.Import(tile_.reductions[a.id].predicate);
-        Accumulate(a, counts.is_same(1) ? inside : InsideFlag(SymAnd(mask, counts)), importer);
+        const TileReduction& r = tile_.reductions[a.id];
+        const bool along = (r.over == Over::Columns && options_.blocks) || row_mask_.is_same(1);
+        const SymInt counts = importer.Import(r.predicate), masks = along ? of_row : mask;
+        if (!counts.is_same(1)) {
+          Accumulate(a, InsideFlag(SymAnd(masks, counts)), importer);
+          continue;
+        }
+        const auto [flag, is_new] = inside.try_emplace(along);
+        if (is_new) flag->second = InsideFlag(masks);
+        Accumulate(a, flag->second, importer);
       }
       for (size_t i = 0; i < stores.size(); ++i) {
         if (staged[i] >= 0) {

@@ -34,11 +34,16 @@ struct ExpandOptions {
   // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in
   // persistent spaces.
   int stages = 0;
-  // With stages: each pass reads such rows from shared memory again; else they go to registers.
+  // With stages or blocks: each pass reads such rows from shared memory again; else they go to
+  // registers.
   bool reread = false;
   // With stages: CTAs take the next rows that nobody has; the first ones, as many as the stages, in
   // a fixed order.
   bool tickets = false;
+  // The rows of a CTA go through shared memory as blocks, as far as FindRowBlocks finds them in
+  // persistent spaces: with stages what is stored, else what is loaded as well. For CTAs that have
+  // whole rows, along the columns.
+  bool blocks = false;
   std::vector<std::vector<int>> partials;
   int min_ctas_per_sm = 0;
   // Loads that do not depend on the row are issued in the first pass over their space, if rows stay

@@ -32,7 +32,8 @@ void Expander::EmitLets(const TileValue& value) {
   for (int let : value.lets) w_.Bind(lets_[let], Read(tile_.lets[let].value));
 }
 
-// A load of the element at hand, or from there on, from shared memory if a copy has brought it.
+// A load of the element at hand, or from there on, from shared memory if a copy or block has
+// brought it.
 Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const {
   const TileValue& value = tile_.values[id];
   Load load{fragment, slot};
@@ -45,6 +46,11 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
     load.array = copied->second.array;
     load.index = Mod(turn_, options_.stages) * stage_elements_ + at_.row_local * space.extent +
                  space.column - ends_.head - rank_ * CtaColumns();
+  }
+  if (const auto& block = blocks_.loads[id]) {
+    load.space = Space::Shared;
+    load.array = block_arrays_[block->array];
+    load.index = InBlock(*block);
   }
   return load;
 }
@@ -95,7 +101,8 @@ void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter&
       w_.Emit(load);
     });
   };
-  if (access.kind != Access::kVector && access.kind != Access::kUnaligned) return scalar();
+  const bool movable = access.kind == Access::kUnaligned && element.space == Space::Global;
+  if (access.kind != Access::kVector && !movable) return scalar();
   auto vectors = [&](SymInt condition) {
     for (int part = 0; part < vector_; part += access.width) {
       Load load = element;
@@ -197,9 +204,12 @@ bool Expander::IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceStat
 bool Expander::IsLoadedFirst(TileId id, const SpaceState& space) const {
   const TileValue& value = tile_.values[id];
   if (value.kind != TileKind::Load || !value.lets.empty() || (by_unit_ && !at_ends_)) return false;
-  if (absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && copied_.contains(id)))
+  if (absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && IsInShared(id)))
     return false;
-  if (vector_ == 1 || levels_[id] != Level::kElement || space.resident.contains(id)) return true;
+  if (vector_ == 1 || levels_[id] != Level::kElement || space.resident.contains(id) ||
+      blocks_.loads[id]) {
+    return true;
+  }
   const Access::Kind kind = LoadKind(value, *space.importer);
   const bool stays = space.persistent && IsOfRow(value);
   return kind != Access::kScattered && (kind != Access::kUnaligned || stays);
@@ -221,7 +231,7 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
       w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
                      IsVectorLoad(value, importer) && IsNarrow(value.dtype) && packs_);
   places_[id] = {fragment, slot};
-  if (space.persistent && !(options_.reread && copied_.contains(id))) space.resident[id] = fragment;
+  if (space.persistent && !(options_.reread && IsInShared(id))) space.resident[id] = fragment;
   OverUnits([&] { LoadUnit(id, fragment, importer, mask); });
 }
 
@@ -277,10 +287,23 @@ void Expander::LoadNextStep() {
 
 Access Expander::StoreAccess(const TileStore& store, SymImporter& importer) const {
   if (vector_ == 1 || DependsOn(importer.Import(store.predicate), v_)) return {};
+  Store out{};
+  SetPlace(store, importer, out);
   const Access access =
-      ClassifyAccess(importer.Import(store.index), v_, vector_,
-                     DTypeBytes(tile_.buffers[store.buffer].dtype), BufferAlignment(store.buffer));
+      ClassifyAccess(out.index, v_, vector_, DTypeBytes(tile_.buffers[store.buffer].dtype),
+                     BufferAlignment(store.buffer));
   return access.kind == Access::kVector ? access : Access{};
+}
+
+// In memory, or in the block that goes there.
+void Expander::SetPlace(const TileStore& store, SymImporter& importer, Store& out) const {
+  out.array = store.buffer;
+  out.index = importer.Import(store.index);
+  if (const auto& block = blocks_.stores[&store - tile_.stores.data()]) {
+    out.space = Space::Shared;
+    out.array = block_arrays_[block->array];
+    out.index = InBlock(*block);
+  }
 }
 
 void Expander::EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask) {
@@ -293,8 +316,7 @@ void Expander::EmitScalarStore(const TileStore& store, SymImporter& importer, Sy
     w_.Set(fragment, 0, OpKind::Copy, {value});
   }
   Store out{fragment, slot};
-  out.array = store.buffer;
-  out.index = importer.Import(store.index);
+  SetPlace(store, importer, out);
   out.predicate = SymAnd(importer.Import(store.predicate), mask);
   w_.Emit(out);
 }
@@ -306,7 +328,7 @@ void Expander::EmitVectorStore(const TileStore& store, int fragment, SymImporter
   auto vectors = [&](SymInt condition) {
     for (int part = 0; part < vector_; part += access.width) {
       Store out{fragment, part, access.width};
-      out.array = store.buffer;
+      SetPlace(store, importer, out);
       out.index = access.base + part;
       out.predicate = condition;
       out.hint = stores_;
@@ -319,8 +341,7 @@ void Expander::EmitVectorStore(const TileStore& store, int fragment, SymImporter
       [&] {
         w_.Loop(v_, vector_, true, [&] {
           Store out{fragment, v_};
-          out.array = store.buffer;
-          out.index = importer.Import(store.index);
+          SetPlace(store, importer, out);
           out.predicate = predicate;
           w_.Emit(out);
         });

@@ -10,6 +10,7 @@
 //   expand_rows.cc     states of vectors of rows, merged a row a thread
 //   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
+//   expand_blocks.cc   rows that go through shared memory together
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
 //
 // Thread-safety: none; one expansion has one Expander.
@@ -28,6 +29,7 @@
 #include "scheduler/kernel/hold.h"
 #include "scheduler/kernel/kept_window.h"
 #include "scheduler/kernel/reduction_state.h"
+#include "scheduler/kernel/row_blocks.h"
 #include "scheduler/kernel/rows_ahead.h"
 
 namespace seam::kernel {
@@ -186,6 +188,7 @@ class Expander {
   // Values.
   Operand Read(TileId id);
   void EmitLets(const TileValue& value);
+  bool IsInShared(TileId id) const { return copied_.contains(id) || blocks_.loads[id].has_value(); }
   Load LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const;
   void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
   void EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
@@ -200,6 +203,7 @@ class Expander {
   SpaceState LoadFirstStep(const std::vector<TileId>& ids, int space, bool backward);
   void LoadNextStep();
   Access StoreAccess(const TileStore& store, SymImporter& importer) const;
+  void SetPlace(const TileStore& store, SymImporter& importer, Store& out) const;
   void EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask);
   void EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer, SymInt mask);
   void EmitRowStore(const TileStore& store, SpaceState& space);
@@ -269,6 +273,13 @@ class Expander {
   template <typename Predicate>
   void LeaveNeutral(const std::vector<int>& reductions, SymInt kept, Predicate predicate);
   void StoreKept(const Accumulator& a, SymInt to, SymInt predicate);
+
+  // Blocks of rows.
+  void PrepareBlocks();
+  SymInt InBlock(const RowBlock& block) const;
+  void BringBlocks();
+  void TakeBlocksOut();
+  void MoveBlocks(const std::vector<const RowBlock*>& blocks, Space from);
 
   // Rows in turn.
   void PrepareRowCopies();
@@ -380,6 +391,8 @@ class Expander {
   int next_ticket_ = -1;                // Of the team's first thread.
   int cluster_ = 1, teams_ = 1;         // CTAs that share a row, and how many such teams there are.
   SymInt team_, rank_;                  // Of the CTA.
+  RowBlocks blocks_;                    // Loads and stores through shared memory,
+  std::vector<int> block_arrays_;       // and the arrays there.
   std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.
   std::map<TileId, int> values_ahead_;  // Loads of the row alone: where they are for the next turn.
   std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.

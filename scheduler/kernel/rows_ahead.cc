@@ -21,12 +21,14 @@ std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
     if (!space.column.is_symbolic() || !DependsOn(value.index, space.column)) continue;
     const SymInt start = Substitute(value.index, space.column, 0);
     const SymInt head = body > 1 ? Mod(-RowStart(tile), body) : SymInt(0);
-    const bool whole =
-        body > 1 ? rows_per_cta == 1 && body % unit == 0 : ProvablyDivisible(space.extent, unit);
-    if (!(value.index - start).is_same(space.column) || !ProvablyDivisible(start + head, unit) ||
-        !whole) {
+    // Rows of any length, if those of a CTA and of all CTAs are so many.
+    const bool whole = body > 1 ? rows_per_cta == 1 && body % unit == 0
+                                : ProvablyDivisible(rows_per_cta * space.extent, unit) &&
+                                      ProvablyDivisible(tile.rows * space.extent, unit);
+    const SymInt set = tile.env->FreshSymbol("set", 0, INT32_MAX);
+    const SymInt first = Substitute(start + head, tile.row, set * rows_per_cta);
+    if (!(value.index - start).is_same(space.column) || !ProvablyDivisible(first, unit) || !whole)
       return std::nullopt;
-    }
     const SymInt pitch = Substitute(start, tile.row, tile.row + 1) - start;
     if (rows_per_cta > 1 && !pitch.is_same(space.extent)) return std::nullopt;
     return RowCopy{static_cast<int>(s), start};

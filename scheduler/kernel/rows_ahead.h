@@ -26,7 +26,8 @@ struct RowCopy {
 // Per value. A copy moves multiples of 16 bytes: so does the row start and end, proven from the
 // index and the extent, or, if `body` > 1, its part of whole vectors of `body` elements, of which
 // the first is at the first aligned address behind RowStart. Where CTAs have several rows, these
-// are neighbours in memory and copied whole. Linear in the values.
+// are neighbours in memory and copied whole; then all rows of a CTA together start and end so.
+// Linear in the values.
 std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta,
                                                   int body = 1);
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -198,6 +199,9 @@ TEST(EmitterTest, LoopsShareADivisor) {
   const int in = d.Fragment("in", DType::F32, 4), out = d.Fragment("out", DType::F32, 4);
   const int by = d.Fragment("by", DType::F32), total = d.Fragment("total", DType::F32);
   const SymInt v = d.Symbol("v", 4);
+  d.k.shared.push_back({"rows", DType::F32, 512});
+  // Where the quotients go meanwhile: nowhere, or to memory.
+  std::optional<Space> to;
   const auto division = [&](Operand divisor, bool sums) {
     d.k.body.clear();
     Emit(&d.k.body, Load{in, 0, 4, Space::Global, x, 4 * d.thread});
@@ -208,6 +212,7 @@ TEST(EmitterTest, LoopsShareADivisor) {
     if (sums) {
       Emit(&loop.body, Map{OpKind::Add, total, 0, {Operand::Reg(total), Operand::Reg(out, v)}});
     }
+    if (to) Emit(&loop.body, Store{out, v, 1, *to, *to == Space::Global ? y : 0, 4 * d.thread + v});
     Emit(&d.k.body, std::move(loop));
     Emit(&d.k.body, Map{OpKind::Add, out, 0, {Operand::Reg(out), Operand::Reg(total)}});
     Emit(&d.k.body, Store{out, 0, 4, Space::Global, y, 4 * d.thread});
@@ -228,6 +233,11 @@ TEST(EmitterTest, LoopsShareADivisor) {
         Operand::Reg(in, v), Operand::Reg(total)}) {
     EXPECT_EQ(Count(division(divisor, true), "seam_quotient("), 0);
   }
+  // Other threads see shared memory behind a barrier: the right quotients.
+  to = Space::Shared;
+  EXPECT_THAT(division(Operand::Reg(by), true), HasSubstr("= seam_quotient(in[v], by, exact);"));
+  to = Space::Global;
+  EXPECT_EQ(Count(division(Operand::Reg(by), true), "seam_quotient("), 0);
 }
 
 // Four aligned neighbours share one call of the generator, which is most of the code.

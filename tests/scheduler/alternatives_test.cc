@@ -90,6 +90,7 @@ std::vector<Case> Cases() {
   return {
       {"LayerNorm", reduction, kLayerNorm, {{"M", 300}, {"N", 72}}, 6},
       {"LayerNormOdd", reduction, kLayerNorm, {{"M", 7}, {"N", 301}}, 5},
+      {"ShortRows", reduction, kLayerNorm, {{"M", 2200}, {"N", 33}}, 10},
       {"LayerNormMisaligned", reduction, kLayerNorm, {{"M", 9}, {"N", 256}}, 5, 8, 2},
       {"LayerNormLong", reduction, kLayerNorm, {{"M", 3}, {"N", 8200}}, 12},
       {"LayerNormClusters", reduction, kLayerNorm, {{"M", 9}, {"N", 16400}}, 15},
@@ -179,6 +180,29 @@ TEST(Alternatives, TheBestKnownComeFirst) {
   };
   EXPECT_TRUE(with(2));
   EXPECT_TRUE(with(4));
+}
+
+// Whichever the heuristic takes for rows that 16-byte vectors do not divide.
+TEST(Alternatives, ShortRowsWithAndWithoutBlocks) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const int64_t columns : {33, 129, 196, 301}) {
+    const ScheduleContext context = ContextOf(*group, {{"M", 65536}, {"N", columns}}, 16);
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    EXPECT_EQ(chosen->blocks, columns < 196) << columns;
+    const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+    ASSERT_TRUE(list.ok()) << list.status();
+    for (const bool blocks : {false, true}) {
+      EXPECT_TRUE(std::any_of(list->begin(), list->end(), [&](const Schedule& s) {
+        return s.blocks == blocks;
+      })) << columns;
+    }
+    const bool shifted =
+        std::any_of(list->begin(), list->end(), [](const Schedule& s) { return s.shift; });
+    EXPECT_EQ(shifted, columns % 2 == 1) << columns;
+  }
 }
 
 TEST(Alternatives, NoneWhereThereIsNoChoice) {

@@ -237,6 +237,27 @@ TEST(PlantedBugs, BodiesAhead) {
   }
 }
 
+TEST(PlantedBugs, RowBlocks) {
+  for (const int stages : {0, 2}) {
+    const auto edit = [&](Schedule& s) {
+      s.blocks = s.persistent = true;
+      s.shift = false;
+      s.grid = 2;
+      s.stages = stages;
+      s.vector = 1;
+      s.lanes_per_row = 4;
+      s.warps_per_row = s.row_warps = 1;
+      s.registers = 9;
+      s.facts.clear();
+      if (stages > 0) s.facts.push_back({"M", 4});
+    };
+    const int64_t m = stages > 0 ? 52 : 27;
+    EXPECT_GT(ExpectAllFound(kCopiedRows, {{.sizes = {{"M", m}, {"N", 33}}, .edit = edit},
+                                           {.sizes = {{"M", 8}, {"N", 35}}, .edit = edit}}),
+              20);
+  }
+}
+
 TEST(PlantedBugs, Clusters) {
   for (const int stages : {0, 2, 3}) {
     const auto edit = [&](Schedule& s) {

@@ -73,7 +73,11 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.row_warps = 1;
     s.one_launch = false;
   }
-  s.alignment_bytes = pick.PowerOfTwo(16);
+  s.blocks = s.persistent && !s.outer && !s.shift && s.cluster == 1 &&
+             s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
+  s.runs = s.blocks && may_shift && pick.Chance(40);
+  s.reread |= s.blocks && pick.Chance(40);
+  s.alignment_bytes = pick.Chance(40) ? 16 : pick.PowerOfTwo(16);
   s.index32 = pick.Chance(50);
   s.facts.clear();
   for (const SymNode* symbol : group.env().symbols()) {

@@ -34,7 +34,8 @@ absl::StatusOr<std::vector<HostTensor>> InputsFor(const Fusion& fusion, const Si
 }
 
 absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const SizeBinding& sizes,
-                     std::vector<HostTensor>& inputs, std::vector<HostTensor>& outputs) {
+                     uint64_t order, std::vector<HostTensor>& inputs,
+                     std::vector<HostTensor>& outputs) {
   for (const Guard& guard : plan.guards) {
     SEAM_ASSIGN_OR_RETURN(int64_t holds, sizes.Value(guard.condition));
     if (holds == 0)
@@ -69,7 +70,7 @@ absl::Status Execute(const Fusion& group, const LaunchPlan& plan, const SizeBind
       parameters.push_back(value);
     }
     simulator::SimOptions options;
-    options.seed = 7;
+    options.seed = order;
     if (absl::Status s = simulator::Simulate(launch.kernel, buffers, parameters, options);
         !s.ok()) {
       return absl::Status(s.code(), absl::StrCat(launch.kernel.name, ": ", s.message()));
@@ -126,7 +127,7 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
     SEAM_ASSIGN_OR_RETURN(HostTensor t, OutputFor(group, v, sizes));
     outputs.push_back(std::move(t));
   }
-  SEAM_RETURN_IF_ERROR(Execute(group, plan, sizes, inputs, outputs));
+  SEAM_RETURN_IF_ERROR(Execute(group, plan, sizes, run.order, inputs, outputs));
   SymbolBindings bindings(run.sizes.begin(), run.sizes.end());
   SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> envelopes,
                         MakeEnvelopes(group, bindings, inputs));
@@ -137,6 +138,7 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
           absl::StrCat("output ", std::string(group.name(group.outputs()[i])), ": ", s.message()));
     }
   }
+  result.outputs = std::move(outputs);
   return absl::OkStatus();
 }
 
@@ -150,7 +152,7 @@ GroupResult RunGroup(const Fusion& group, const GroupRun& run) {
 
 GroupResult RunGroupText(const std::string& text, const GroupRun& run) {
   absl::StatusOr<Fusion> fusion = ParseFusion(text);
-  if (!fusion.ok()) return {{}, "", fusion.status()};
+  if (!fusion.ok()) return {.status = fusion.status()};
   return RunGroup(*fusion, run);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "ir/reference/host_tensor.h"
@@ -16,6 +17,7 @@ struct GroupRun {
   std::map<std::string, int64_t> sizes;  // Of the symbols.
   int alignment_bytes = 16;
   uint64_t seed = 1;
+  uint64_t order = 7;                                    // Of the CTAs, on the simulator.
   std::function<void(Schedule&)> edit;                   // Changes the schedule before lowering.
   std::function<void(LaunchPlan&)> edit_plan;            // Changes the kernels before they run.
   std::function<void(std::vector<HostTensor>&)> inputs;  // Replaces the random inputs.
@@ -24,6 +26,7 @@ struct GroupRun {
 struct GroupResult {
   Schedule schedule;
   std::string kernel_text;
+  std::vector<HostTensor> outputs;
   absl::Status status;  // Of lowering, simulating and comparing.
 };
 
