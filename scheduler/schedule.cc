@@ -92,9 +92,10 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {
     broken = "cluster is no power of two up to 16";
   } else if (s.cluster > 1 && !s.outer &&
-             (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0 ||
+             (!s.persistent || s.shift || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0 ||
               s.grid % s.cluster != 0)) {
-    broken = "a cluster takes single rows in turn and holds them whole";
+    broken =
+        "a cluster takes single rows in turn, from their first column on, and holds them whole";
   } else if (s.cluster > 1 && s.outer &&
              (s.vector == 1 || s.split > 1 || s.threads() % s.rows_per_cta() != 0)) {
     broken = "of vectors of rows a cluster takes those that have as many threads each";

@@ -101,7 +101,8 @@ struct Schedule {
 //    outer, not shift, cluster 1; runs: blocks; reread: stages or
 //    blocks);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
-//    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it) or, with
+//    whole (cluster > 1: persistent, not shift, lanes_per_row 32, row_warps 1, grid a multiple of
+//    it) or, with
 //    vectors along rows, a CTA's rows (outer: vector > 1, split 1, threads a multiple of the rows);
 //    what finishes states is a launch of its own (cluster > 1: not one_launch);
 //  - finish_lanes is a power of two up to 32;

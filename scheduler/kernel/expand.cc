@@ -430,10 +430,12 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       if (a.shifts_elements()) EndStep(a);
     }
   };
-  // Nearly all steps lie inside as a whole; of those from the first on only the last does not.
+  // Nearly all steps lie inside as a whole; of those from the first on only the last does not, if
+  // rows do not end inside a vector of them.
+  const bool only_last = !next_step_.backward && !DependsOn(row_mask_, v_);
   if (shifted && !finds_pivots && !at_ends_ && space.step.is_symbolic() && !mask.is_same(1)) {
     w_.Branch(
-        WholeStep(mask), [&] { points(1, false); }, [&] { points(mask, !next_step_.backward); });
+        WholeStep(mask), [&] { points(1, false); }, [&] { points(mask, only_last); });
   } else {
     points(mask, false);
   }

@@ -59,13 +59,14 @@ constexpr char kBackward[] = R"(fusion backward {
 struct Lay {
   int vector, lanes, warps, cluster = 1, split = 1, registers = 2;
   bool persistent = false, one_launch = true;
+  bool force_vector = false;  // Although it divides no row.
 };
 
 GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
   const int64_t columns = sizes.at("P");
   const auto edit = [=](Schedule& s) {
     ASSERT_TRUE(s.outer) << s.ToString();
-    s.vector = std::min(s.vector, lay.vector);
+    s.vector = lay.force_vector ? lay.vector : std::min(s.vector, lay.vector);
     s.lanes_per_row = lay.lanes;
     s.warps_per_row = lay.warps;
     s.row_warps = 1;
@@ -94,6 +95,16 @@ TEST(OuterRows, ARowAThread) {
           }
         }
       }
+    }
+  }
+}
+
+// What a step loads for the next one is loaded in every step.
+TEST(OuterRows, RowsThatEndInsideAVector) {
+  for (const int64_t columns : {3, 50}) {
+    for (const int64_t rows : {6, 10}) {
+      ExpectRight(Norm("f32"), Laid({.vector = 4, .lanes = 8, .warps = 2, .force_vector = true},
+                                    {{"P", columns}, {"C", rows}}));
     }
   }
 }

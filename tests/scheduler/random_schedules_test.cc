@@ -42,13 +42,14 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
                Schedule& s) {
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
   const bool may_shift = shape.ok() && !shape->keeps_columns();
+  const bool may_split = shape.ok() && !shape->crossed();
   s.vector = pick.PowerOfTwo(16);
   s.outer = pick.Chance(15) ? !s.outer : s.outer;
   s.lanes_per_row = pick.PowerOfTwo(32);
   s.warps_per_row = 1 + pick.Below(pick.Chance(20) ? 8 : 3);
   s.row_warps = 1 + pick.Below(pick.Chance(20) ? 4 : 2);
   s.registers = 1 + pick.Below(pick.Chance(20) ? 8 : 3);
-  s.split = pick.Chance(30) ? 2 + pick.Below(4) : 1;
+  s.split = may_split && pick.Chance(30) ? 2 + pick.Below(4) : 1;
   s.persistent = s.split == 1 && pick.Chance(50);
   s.shift = !s.outer && may_shift && pick.Chance(30);
   if (s.grid > 0 ||
@@ -71,7 +72,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.grid *= s.cluster;
     s.lanes_per_row = 32;
     s.row_warps = 1;
-    s.one_launch = false;
+    s.one_launch = s.shift = false;
   }
   s.blocks = s.persistent && !s.outer && !s.shift && s.cluster == 1 &&
              s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
@@ -122,7 +123,7 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   const RealGuard guard;
   Counts counts;
   int groups = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
     const absl::StatusOr<RandomGraph> graph =
         testing::MakeRandomGraph(seed, {.max_exprs = 10, .max_elements = 800});
     ASSERT_TRUE(graph.ok()) << graph.status();
@@ -142,7 +143,7 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
       if (HasFatalFailure()) return;
     }
   }
-  EXPECT_GT(groups, 60);
+  EXPECT_GT(groups, 120);
   EXPECT_GT(counts.right, 4 * counts.guarded);
 }
 
