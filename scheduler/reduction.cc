@@ -354,6 +354,18 @@ int RowWords(const SizedGroup& sized) {
   return words;
 }
 
+// Whether anything over the columns of a row waits for what they are folded to.
+bool ReadsRowsAgain(const SizedGroup& sized) {
+  const Fusion& group = *sized.group;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (sized.shape.Columns(sized.shape.axes.space(e)).empty()) continue;
+    for (ValId v : group.operands(e))
+      if (sized.shape.depth[v.index()] > 0) return true;
+  }
+  return false;
+}
+
 // Rows that are neighbours in memory: lanes along few of them, a cache line or less, then along
 // columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
 // these, so few rows also make for little of that.
@@ -388,6 +400,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
            (tile.cluster <= device.max_cluster && t.vector > 1 && !sized.shape.keeps_columns() &&
             t.threads() % t.rows_per_cta() == 0);
   };
+  const bool reads_again = ReadsRowsAgain(sized);
   for (const OuterTile& tile : kOuterTiles) {
     const int64_t registers = take(tile, held);
     const bool few = registers * held.vector <= kFewPoints;
@@ -396,7 +409,8 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     // A cluster waits for its slowest CTA, while others go on where there are many.
     const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && may_cluster(tile, held) &&
                                             ctas(held) >= kWaves * tile.ctas * device.sms);
-    if (!pays || !(fits || (few && tile.cluster == 1))) continue;
+    const bool in_hand = few && tile.cluster == 1 && (reads_again || tile.bytes == 128);
+    if (!pays || !((fits && reads_again) || in_hand)) continue;
     s = held;
     s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
     s.persistent = true;

@@ -186,12 +186,12 @@ TEST(Alternatives, TheBestKnownComeFirst) {
 TEST(Alternatives, ShortRowsWithAndWithoutBlocks) {
   const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
   ASSERT_TRUE(group.ok()) << group.status();
-  for (const int64_t columns : {33, 129, 196, 301}) {
+  for (const int64_t columns : {33, 97, 129, 196, 301}) {
     const ScheduleContext context = ContextOf(*group, {{"M", 65536}, {"N", columns}}, 16);
     const absl::StatusOr<Schedule> chosen =
         FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
     ASSERT_TRUE(chosen.ok()) << chosen.status();
-    EXPECT_EQ(chosen->blocks, columns < 196) << columns;
+    EXPECT_EQ(chosen->blocks, columns < 128) << columns;
     const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
     ASSERT_TRUE(list.ok()) << list.status();
     for (const bool blocks : {false, true}) {

@@ -183,5 +183,24 @@ TEST(OuterRows, ChosenSchedules) {
   EXPECT_GT(choose("h200", 200704, 256).split, 1);
 }
 
+// Nothing is held that is not read again: steps, of whole cache lines, and the next one under way.
+TEST(OuterRows, SumsGoStepByStep) {
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion sums {
+  symbol P
+  symbol C
+  input x: bf16[P, C]
+  s = sum(cast(x, dtype=f32), axes=[0])
+  output s
+})");
+  for (const auto& [columns, rows] : {std::pair(1024, 262144), {128, 65536}, {65536, 4096}}) {
+    const ScheduleContext context{.sizes = {columns, rows}, .device = *FindDevice("h200")};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_FALSE(s->persistent) << s->ToString();
+    EXPECT_EQ(s->rows_per_cta() * 2, 128) << s->ToString();
+    EXPECT_EQ(s->cluster, 1) << s->ToString();
+  }
+}
+
 }  // namespace
 }  // namespace seam
