@@ -251,7 +251,42 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
     s.warps_per_row = sized.shape.crossed() ? 16 : 8;
     AlignToKept(rows, sized.columns, s);
   }
-  s.min_ctas_per_sm = std::max(1, 768 / s.threads());
+  const bool light = !s.persistent && sized.widest_bytes < 4;
+  s.min_ctas_per_sm = std::max(1, (light ? 1024 : 768) / s.threads());
+}
+
+// Blocks of rows that CTAs take in turn: copies bring the next ones, if all are multiples of 16
+// bytes. A thread has more of a row than where others hide its loads.
+absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
+  constexpr int kWideBytes = 16, kRowWords = 64, kWarps = 4, kCtas = 3;
+  const DeviceInfo& device = sized.context.device;
+  if (!sized.shape.crossed() || device.max_cluster == 1 ||
+      s.vector * sized.widest_bytes >= kWideBytes)
+    return false;
+  Schedule a = s;
+  for (const SymbolFact& fact : DivisibilityFacts(sized, 16 / sized.narrowest_bytes)) {
+    const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
+    if (absl::c_none_of(a.facts, same)) a.facts.push_back(fact);
+  }
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, a));
+  const int words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
+  a.row_warps = kWarps;
+  a.min_ctas_per_sm = kCtas;
+  const int64_t room = device.smem_bytes_per_cta / kCtas - kOtherSharedBytes;
+  for (a.lanes_per_row = 1; a.lanes_per_row <= 32; a.lanes_per_row *= 2) {
+    a.registers = static_cast<int>(CeilDivide(sized.columns, int64_t{a.lanes_per_row} * a.vector));
+    const int64_t stage = rows.StageBytes(a);
+    if (a.registers * a.vector * words > kRowWords || stage == 0 ||
+        a.columns_per_step() * 4 > sized.columns * 5 ||
+        CeilDivide(sized.rows, a.rows_per_cta()) < 2 * kCtas * device.sms) {
+      continue;
+    }
+    a.stages = static_cast<int>(std::min<int64_t>(3, (room - rows.BlockBytes(a)) / stage));
+    if (a.stages < 2) continue;
+    s = a;
+    return true;
+  }
+  return false;
 }
 
 // Short rows that vectors do not divide: blocks of them through shared memory, few lanes a row,
@@ -266,7 +301,7 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
   constexpr int64_t kMostRun = 64;
   const DeviceInfo& device = sized.context.device;
   if (s.outer || s.alignment_bytes < 16 || sized.columns < 2 || sized.shape.keeps_columns() ||
-      s.vector * sized.widest_bytes >= kWideBytes || IsInterleaved(sized, s)) {
+      IsInterleaved(sized, s)) {
     return false;
   }
   // Longer rows have few ends beside the body of vectors that they have when shifted.
@@ -286,6 +321,14 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
       if (absl::c_none_of(b.facts, same)) b.facts.push_back(fact);
     }
   }
+  if (pieces == 1 && !states) {
+    SEAM_ASSIGN_OR_RETURN(const bool ahead, ChooseBlocksAhead(sized, b));
+    if (ahead) {
+      s = b;
+      return true;
+    }
+  }
+  if (s.vector * sized.widest_bytes >= kWideBytes) return false;
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, b));
   // Of an element: itself, states of its column, and weights, half of which are on their way.
   const int row_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
@@ -339,7 +382,7 @@ struct OuterTile {
 constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {128, 2, 8},
                                      {32, 2},  {128, 1}, {64, 1}, {32, 1}};
 // The same of rows that are read again.
-constexpr OuterTile kStreamedTiles[] = {{128, 2}, {64, 2}, {128, 2, 2}, {128, 2, 4}, {32, 2}};
+constexpr OuterTile kStreamedTiles[] = {{128, 2}, {128, 2, 2}, {128, 2, 4}, {64, 2}, {32, 2}};
 
 // Registers of a thread for each of its rows: states, and what is read once a row.
 int RowWords(const SizedGroup& sized) {
@@ -417,12 +460,12 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     if (!few) s.min_ctas_per_sm = kThreads / s.threads();
     return;
   }
-  // Clusters share rows that other CTAs cannot, else these are as few as leave work for all SMs.
+  // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
   s.vector = held.vector;
   for (const OuterTile& tile : kStreamedTiles) {
     take(tile, s);
     if (!may_cluster(tile, s)) continue;
-    if (!sized.shape.crossed() || ctas(s) >= device.sms || tile.bytes == 32) break;
+    if (!sized.shape.crossed() || ctas(s) * 4 >= device.sms * 3 || tile.bytes == 32) break;
   }
   // The next step's vectors are under way beside those and what a thread has of its rows.
   s.registers = std::max(
@@ -592,18 +635,27 @@ void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int 
 }
 
 // Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
-// the threads load them, and of two CTAs an SM one goes on while the other waits. A CTA alone waits
-// for nobody: few threads with many vectors each, if they hold the row.
-bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kThreads = 512, kCtas = 2, kThreadsAlone = 256;
-  const DeviceInfo& device = sized.context.device;
+// few threads with many vectors each, if these hold the row, as many CTAs an SM as have the
+// registers.
+bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kThreads = 256, kLeastCtas = 2, kMostCtas = 4, kBesideWords = 38;
   Schedule alone = s;
-  ShareInCluster(sized, 1, kThreadsAlone, kCtas, alone);
-  if (!sized.shape.crossed() && sized.rows >= device.sms &&
-      rows.Words(alone.registers, alone) <= 65536 / (kCtas * kThreadsAlone) - kAheadRegisters) {
-    s = alone;
-    return true;
+  ShareInCluster(sized, 1, kThreads, kLeastCtas, alone);
+  const double words = rows.Words(alone.registers, alone);
+  if (sized.shape.crossed() || sized.rows < sized.context.device.sms ||
+      words > 65536 / (kLeastCtas * kThreads) - kAheadRegisters) {
+    return false;
   }
+  alone.min_ctas_per_sm = std::clamp(static_cast<int>(65536 / (kThreads * (words + kBesideWords))),
+                                     kLeastCtas, kMostCtas);
+  s = alone;
+  return true;
+}
+
+// The same of rows that a cluster holds: of two CTAs an SM one goes on while the other waits.
+bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kThreads = 512, kCtas = 2;
+  const DeviceInfo& device = sized.context.device;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
     Schedule c = s;
     if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
@@ -677,7 +729,12 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     s = c;
     return true;
   }
-  return states == 0 && !fits && ChooseLoadingCluster(sized, rows, s);
+  if (states > 0) return false;
+  // Pieces that give a warp's lanes a vector each.
+  const bool pieces =
+      sized.run < sized.columns && sized.run >= 32 * s.vector && sized.widest_bytes < 4;
+  if ((!fits || pieces) && ChooseLoadingCta(sized, rows, s)) return true;
+  return !fits && ChooseLoadingCluster(sized, rows, s);
 }
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
@@ -797,7 +854,9 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     const int64_t filled = sized.run * sized.widest_bytes * (sized.shape.crossed() ? 2 : 1);
     if (!s.persistent && filled >= kSectorBytes) {
       choose_inner(inner);
-      if (inner.persistent) {
+      // The sectors at a piece's ends are read twice, which a cluster does not make up for.
+      const bool pays = inner.cluster == 1 || sized.shape.crossed() || filled >= 2 * kSectorBytes;
+      if (inner.persistent && pays) {
         s = inner;
         interleaved = false;
       }
