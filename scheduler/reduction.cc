@@ -347,6 +347,8 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
     return true;
   };
   if (pieces > 1) {
+    constexpr int kPieceThreads = 1024;
+    const Schedule before = s;
     if (sized.run % s.vector != 0 || sized.run > kMostRun || states) return false;
     b.runs = true;
     b.registers = static_cast<int>(sized.run / s.vector);
@@ -354,7 +356,11 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
     for (b.lanes_per_row = 16; b.lanes_per_row >= 1; b.lanes_per_row /= 2) {
       b.warps_per_row = static_cast<int>(CeilDivide(pieces, b.lanes_per_row));
       if (b.warps_per_row > 32 || CeilDivide(sized.rows, b.rows_per_cta()) < device.sms) break;
-      if (fits()) return true;
+      if (!fits()) continue;
+      // Fewer threads hide less than those that load single elements.
+      if (s.threads() * s.min_ctas_per_sm >= kPieceThreads) return true;
+      s = before;
+      return false;
     }
     return false;
   }
