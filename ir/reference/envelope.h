@@ -9,9 +9,9 @@
 // The bound of a reduction over n terms: min(sqrt(n), 64) + 2 rounding errors of the compute type
 // on the sum of the terms' magnitudes: the growth of independent errors, and more than a chain of
 // 64 followed by a tree commits. A Welford's m2 adds what an average off by as much does to it.
-// Where partial sums may leave the range of the compute type, by the sums of the positive and of the
-// negative terms, a result may be infinite or NaN though the sum is neither; a Welford's where twice
-// its count times the largest magnitude does.
+// Where partial sums may leave the range of the compute type, by the sums of the positive and of
+// the negative terms, a result may be infinite or NaN though the sum is neither; a Welford's where
+// twice its count times the largest magnitude does.
 //
 // Thread-safety: values and pure functions.
 #pragma once
