@@ -244,6 +244,10 @@ TEST(Clusters, RowsInPieces) {
   EXPECT_EQ(s.stages, 0);
   EXPECT_EQ(s.min_ctas_per_sm, 2);
   EXPECT_EQ(choose("h200", 64, 512, 784).cluster, 2);
+  const Schedule few = choose("h200", 64, 1024, 196);  // A CTA of few threads holds it.
+  EXPECT_EQ(few.cluster, 1);
+  EXPECT_EQ(few.threads(), 256);
+  EXPECT_EQ(few.min_ctas_per_sm, 4);
   EXPECT_EQ(choose("h200", 64, 64, 12544).cluster, 1);  // More than two CTAs an SM hold.
   EXPECT_EQ(choose("a100", 64, 256, 3136).cluster, 1);
 }

@@ -329,6 +329,51 @@ TEST(RowBlocks, AreChosenForShortRowsThatVectorsDoNotDivide) {
               HasSubstr(absl::StrCat("through shared memory in blocks of ", s.rows_per_cta())));
 }
 
+// The backward pass of an instance norm: two sums of a row, of which others go across the images.
+std::string Backward(const std::string& dtype) {
+  return absl::StrCat("fusion backward {\n  symbol N\n  symbol C\n  symbol S\n  input x: ", dtype,
+                      "[N, C, S]\n  input g: ", dtype, R"([N, C, S]
+  xf = cast(x, dtype=f32)
+  gf = cast(g, dtype=f32)
+  a = sum(gf, axes=[2])
+  b = sum(gf * xf, axes=[2])
+  dw = sum(gf * xf, axes=[0, 2])
+  dx = cast(gf - a[:, :, None] * 0.01 - xf * b[:, :, None] * 0.001, dtype=)",
+                      dtype, R"()
+  output dx
+  output dw
+})");
+}
+
+TEST(RowBlocks, AreBroughtAheadWhereRowsAreCrossed) {
+  const auto chosen = [&](const std::string& dtype, int64_t channels, int64_t columns,
+                          const char* device = "h200") {
+    const absl::StatusOr<Fusion> group = ParseFusion(Backward(dtype));
+    EXPECT_TRUE(group.ok()) << group.status();
+    const ScheduleContext context{.sizes = {64, channels, columns}, .device = *FindDevice(device)};
+    const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(CheckSchedule(s).ok()) << s.ToString();
+    return s;
+  };
+  for (const char* dtype : {"bf16", "f32"}) {
+    const Schedule s = chosen(dtype, 2048, 49);
+    EXPECT_TRUE(s.blocks) << s.ToString();
+    EXPECT_GE(s.stages, 2) << s.ToString();
+    EXPECT_EQ(chosen(dtype, 2048, 49, "a100").stages, 0);  // It has no such copies.
+    EXPECT_EQ(chosen(dtype, 8, 49).stages, 0);             // No CTA takes a second turn.
+  }
+  EXPECT_GE(chosen("bf16", 1024, 196).stages, 2);  // Else in vectors of 8 bytes.
+  EXPECT_FALSE(chosen("bf16", 1024, 3136).blocks);
+  // The same for fewer rows, of which three CTAs take several turns.
+  for (const int64_t columns : {49, 196}) {
+    const GroupRun run{.sizes = {{"N", 8}, {"C", 64}, {"S", columns}}, .edit = [&](Schedule& s) {
+                         s = chosen("bf16", 2048, columns);
+                         s.grid = 3;
+                       }};
+    ExpectRight(Backward("bf16"), run);
+  }
+}
+
 TEST(RowBlocks, ScheduleNeedsWholeRowsThatThreadsLoad) {
   Schedule s;
   s.kind = SchedulerKind::kReduction;
