@@ -159,6 +159,11 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
                      ": where some columns are kept, vectors begin at a row's first column and "
                      "neighbouring lanes have neighbours"));
   }
+  if (shape.keeps_columns() && schedule.outer && schedule.cluster > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", std::string(group.name()),
+                     ": where some columns are kept, clusters do not share vectors of rows"));
+  }
   // Those of empty axes count as one.
   const auto elements = [&](absl::Span<const AxisId> axes) {
     SymInt n = 1;

@@ -1,9 +1,11 @@
 // Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
 // normalizations above all. Rows are what the reductions keep, columns what they fold. One
-// mechanism, five arrangements:
+// mechanism, six arrangements:
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
+//   blocks   the same of short rows that vectors do not divide, through shared memory;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
-//   cluster  rows longer than a CTA holds: the CTAs of a cluster take a piece each;
+//   cluster  rows, or vectors of rows, longer than a CTA holds: the CTAs of a cluster take a piece
+//            each;
 //   split    few rows and long ones: several CTAs a row leave partial states;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
 //            their columns or rows, or each row leaves those of the columns that are kept.
@@ -281,9 +283,12 @@ absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
         CeilDivide(sized.rows, a.rows_per_cta()) < 2 * kCtas * device.sms) {
       continue;
     }
-    a.stages = static_cast<int>(std::min<int64_t>(3, (room - rows.BlockBytes(a)) / stage));
-    if (a.stages < 2) continue;
+    // Room for blocks of all tensors, although what copies bring needs none beside the stages.
+    const int64_t block = rows.BlockBytes(a);
+    const int64_t stages = std::min<int64_t>(3, (room - block) / stage);
+    if (block == 0 || stages < 2) continue;
     s = a;
+    s.stages = static_cast<int>(stages);
     return true;
   }
   return false;
@@ -339,7 +344,7 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
   const auto fits = [&] {
     const int64_t bytes = rows.BlockBytes(b);
     const int64_t room = device.smem_bytes_per_cta / (bytes + kOtherSharedBytes / 4);
-    if (bytes == 0 || room == 0) return false;
+    if (bytes == 0 || bytes + kOtherSharedBytes > device.smem_bytes_per_cta) return false;
     const auto ctas = static_cast<int64_t>(65536 / (b.threads() * (words() + kBesideWords)));
     b.min_ctas_per_sm = static_cast<int>(
         std::clamp<int64_t>(std::min(ctas, room), 1, device.max_threads_per_sm / b.threads()));
@@ -695,7 +700,7 @@ bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
 // Rows of 16-byte vectors to CTAs or clusters that take them in turn and bring the next ones ahead,
 // `states` of each column in registers. False if a CTA for each row does as well, if there are so
 // few rows that more CTAs than a cluster's should share them, or if no cluster can hold a row and
-// bring another one.
+// bring another one. Rows that copies do not bring go to CTAs or clusters that load them.
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const double weights = rows.AlikeWords();
@@ -801,7 +806,8 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
 // nothing to do; neighbouring lanes still read 32 bytes at least.
 void ChooseFinish(const SizedGroup& sized, Schedule& s) {
-  const int64_t ctas = s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split;
+  const int64_t ctas =
+      s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
   while (sized.shape.crossed() && s.finish_lanes < 4 &&
          sized.finished * s.finish_lanes * 2 <= 32 * ctas) {
     s.finish_lanes *= 2;

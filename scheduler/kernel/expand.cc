@@ -121,6 +121,12 @@ absl::Status Expander::Prepare() {
     return absl::InternalError(
         absl::StrCat("kernel ", tile_.name, ": a cluster whose threads share rows unevenly"));
   }
+  for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+    if (cluster_ > 1 && MergesByRow(static_cast<int>(pass))) {
+      return absl::InternalError(
+          absl::StrCat("kernel ", tile_.name, ": a cluster that merges states from memory"));
+    }
+  }
   std::vector<bool> resident;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
     const bool persistent = s < options_.persistent.size() && options_.persistent[s];

@@ -136,6 +136,11 @@ TEST(OuterRows, Clusters) {
               ExpectRight(Norm("bf16"), Laid(lay, {{"P", columns}, {"C", 72}}));
           EXPECT_THAT(result.kernel_text, HasSubstr("store to CTA"));
           ExpectRight(kBackward, Laid(lay, {{"B", 3}, {"P", columns}, {"C", 40}}));
+          for (const char* dtype : {"f64", "f16"})
+            ExpectRight(Norm(dtype), Laid(lay, {{"P", columns}, {"C", 40}}));
+          Lay ragged = lay;
+          ragged.force_vector = true;
+          ExpectRight(Norm("f32"), Laid(ragged, {{"P", columns}, {"C", 6}}));
         }
       }
     }

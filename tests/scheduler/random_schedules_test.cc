@@ -74,6 +74,14 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.row_warps = 1;
     s.one_launch = s.shift = false;
   }
+  // Clusters that share vectors of rows, as many threads a row as that takes.
+  if (s.outer && s.vector > 1 && s.grid == 0 && may_shift && pick.Chance(40)) {
+    s.cluster = pick.PowerOfTwo(8);
+    s.warps_per_row = s.vector * (1 + pick.Below(2));
+    s.lanes_per_row = std::max(2, s.lanes_per_row);
+    s.row_warps = s.split = 1;
+    s.one_launch = false;
+  }
   s.blocks = s.persistent && !s.outer && !s.shift && s.cluster == 1 &&
              s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
   s.runs = s.blocks && may_shift && pick.Chance(40);
