@@ -147,7 +147,7 @@ class RowAlternatives {
 
   void ShareRowsInVectors(Schedule s) {
     s.split = s.cluster = 1;
-    s.grid = s.stages = 0;
+    s.grid = s.stages = s.pace = 0;
     s.reread = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
     if (fixed_lanes_) {
       ShareAmongWarps(s);
@@ -166,7 +166,7 @@ class RowAlternatives {
       return absl::OkStatus();
     s.blocks = s.persistent = true;
     s.split = s.cluster = 1;
-    s.grid = s.stages = 0;
+    s.grid = s.stages = s.pace = 0;
     s.tickets = s.early = s.one_launch = s.chan_welford = false;
     if (!fixed_lanes_) s.warps_per_row = 1;
     const int threads_per_row = s.lanes_per_row * s.warps_per_row;
@@ -364,7 +364,8 @@ class RowAlternatives {
         for (const bool tickets : {false, true}) {
           s.tickets = tickets;
           const bool any_order = !sized_.shape.crosses_all_rows() || sized_.context.any_order;
-          if (!tickets || (!s.shift && any_order)) Toggle(s);
+          if (tickets && (s.shift || !any_order)) continue;
+          for (s.pace = 0; s.pace <= (tickets ? 0 : 2); ++s.pace) Toggle(s);
         }
       }
     }

@@ -68,7 +68,7 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               "there is a whole vector to bring ahead in every row");
     }
   }
-  if (schedule.tickets)
+  if (schedule.tickets || schedule.pace > 0)
     require(SymLe(shape.row_extent, kIndex32Limit), "32 bits count the tickets for rows");
   if (schedule.grid > 0 && !schedule.persistent) {
     require(SymGe(shape.row_extent, schedule.rows_at_once() - schedule.rows_per_cta() + 1),
@@ -100,7 +100,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int p
   Schedule s = schedule;
   s.grid = 0;
   s.cluster = 1;
-  s.stages = 0;
+  s.stages = s.pace = 0;
   s.persistent = s.early = s.shift = s.reread = s.tickets = s.blocks = s.runs = false;
   s.vector = 1;
   s.outer = shape.outer;
@@ -206,6 +206,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.reread = (expand.stages > 0 || schedule.blocks) && schedule.reread;
   expand.blocks = schedule.blocks;
   expand.tickets = expand.stages > 0 && schedule.tickets;
+  expand.pace = expand.stages > 0 ? schedule.pace : 0;
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;

@@ -493,6 +493,31 @@ constexpr int kOtherRegisters = 40, kMostRowRegisters = 120;
 // The same where copies bring rows to CTAs of their own.
 constexpr int kAheadRegisters = 48;
 
+// Whether rows that are summed up go by ticket if the caller lets them: longer ones, and wider
+// ones, do as well in a fixed order. Source: schedules timed side by side on an H200,
+// docs/schedulers.md.
+bool TakesTickets(const SizedGroup& sized, const Schedule& s) {
+  constexpr int64_t kTicketColumns = 4096;
+  return sized.context.any_order && !s.shift && sized.widest_bytes < 4 &&
+         sized.columns <= kTicketColumns;
+}
+
+// Turns after which CTAs that take rows in a fixed order, with `stage_bytes` of each, look whether
+// they are ahead: that must not cost more than a turn has to hide. CTAs that keep one state of each
+// narrow column stay together by themselves unless rows are short or go to larger clusters. Source:
+// as above.
+int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
+  constexpr int64_t kTurnBytes = 16000, kShortColumns = 512;
+  constexpr int kMostThreads = 512;
+  const bool narrow = sized.widest_bytes < 4;
+  if (s.tickets || s.stages < 3 || (s.shift && narrow)) return 0;
+  if (narrow && ColumnStates(sized) == 1 && sized.columns > kShortColumns && s.cluster <= 2)
+    return 0;
+  if (s.cluster > 1) return s.min_ctas_per_sm > 1 ? 2 : 1;
+  const bool long_turn = s.rows_per_cta() == 1 && stage_bytes >= kTurnBytes;
+  return long_turn && s.threads() <= kMostThreads ? 1 : 2;
+}
+
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
 // room, up to three. Rows for which there are too few registers are read from there by each pass.
 void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
@@ -504,7 +529,8 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Sch
   const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
   if (stages < 2) return;
   s.stages = stages;
-  s.tickets = sized.context.any_order && !s.shift;
+  s.tickets = TakesTickets(sized, s);
+  s.pace = PaceOf(sized, stage, s);
   const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
   const double ends = s.shift ? 1.5 * kEndWords : 0;
   s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
@@ -523,7 +549,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
   const int few = std::max(1, some / 2);
   const bool few_states = states == 1 && !s.shift;
-  const bool by_ticket = ahead && sized.context.any_order && !s.shift;
+  const bool by_ticket = ahead && TakesTickets(sized, s);
   if (ahead && sized.widest_bytes >= 4) {
     const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
@@ -534,12 +560,15 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     const Share shares[] = {{some, 32, 512}, {2 * some, 256, 512}, {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
-    // 32 where each of an SM's four schedulers gets as many warps, and of rows of a few vectors.
-    const Share shares[] = {{2 * some, 1, 8}, {2 * some, 128, 128}, {2 * some, 256, 256},
-                            {some, 32, 768},  {few, 1, 768},        {2 * some, 128, 1024}};
+    // 32 where each of an SM's four schedulers gets as many warps, and of short rows.
+    const Share shares[] = {{2 * some, 1, few_states ? 8 : 128},
+                            {2 * some, 256, 256},
+                            {some, 32, 768},
+                            {few, 1, 768},
+                            {2 * some, 128, 1024}};
     // Of one state a column, fewer where that takes an odd number of many warps.
     const int64_t warps = CeilDivide(vectors, 32 * some);
-    const int first = !few_states ? 0 : warps > 8 && warps <= 12 && warps % 2 == 1 ? 4 : 2;
+    const int first = few_states && warps > 8 && warps <= 12 && warps % 2 == 1 ? 3 : 0;
     s.persistent = ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(first), s);
   } else {
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
@@ -564,8 +593,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
                              : s.threads() > 256                 ? (few_states ? 480 : 768)
                                                                  : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
-  // Of rows that go by ticket no SM has less than that.
-  if (by_ticket && s.registers >= 2 * some)
+  // Of small CTAs with many columns a thread no SM has less than that.
+  if (s.registers >= 2 * some && s.threads() < 128)
     s.min_ctas_per_sm = static_cast<int>(CeilDivide(threads_per_sm, s.threads()));
 }
 
@@ -579,12 +608,14 @@ struct Piece {
   int most_ctas, threads, ctas_per_sm, stages;
   bool reread = false;
 };
-// 16-bit data and narrower, then wider, each also beside many weights.
+// 16-bit data and narrower, without weights, beside some and beside many, then wider.
 constexpr Piece kNarrowPieces[] = {{16384, 1, 512, 1, 3},
                                    {8192, 8, 128, 2, 3},
                                    {8192, 16, 128, 3, 3},
-                                   {32768, 16, 512, 1, 2, true},
+                                   {16384, 16, 256, 3, 2, true},
                                    {16384, 16, 512, 1, 3}};
+constexpr Piece kFewWeightsPieces[] = {
+    {16384, 1, 512, 1, 3}, {8192, 8, 128, 2, 3}, {8192, 16, 128, 3, 3}, {16384, 16, 256, 1, 3}};
 constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
                                      {8192, 8, 256, 2, 2},
                                      {32768, 16, 512, 1, 2, true},
@@ -597,20 +628,14 @@ constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
                                          {16384, 8, 512, 1, 2, true},
                                          {16384, 16, 256, 1, 2, true},
                                          {8192, 16, 512, 1, 3}};
-// Where a CTA keeps states of its columns, of 16-bit data: one state a column, several, and where
-// rows go by ticket. In a fixed order CTAs that have more than one row ahead, or an SM to
-// themselves, drift apart, and memory is read out of order.
+// Where a CTA keeps states of its columns, of 16-bit data: one state a column, and several.
 constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},
-                                     {4096, 4, 256, 2, 2},
+                                     {4096, 4, 256, 2, 3},
                                      {8192, 8, 512, 1, 3},
                                      {16384, 16, 512, 1, 3, true},
                                      {8192, 16, 512, 1, 3}};
-constexpr Piece kStatesPieces[] = {{4096, 8, 256, 2, 2},
-                                   {8192, 16, 256, 1, 2},
-                                   {16384, 16, 256, 1, 3, true},
-                                   {8192, 16, 512, 1, 3}};
-constexpr Piece kTicketPieces[] = {{8192, 8, 512, 1, 3},
-                                   {8192, 16, 256, 1, 2},
+constexpr Piece kStatesPieces[] = {{4096, 4, 256, 2, 3},
+                                   {4096, 8, 128, 2, 3},
                                    {16384, 16, 256, 1, 3, true},
                                    {8192, 16, 512, 1, 3}};
 // The same of wider data.
@@ -624,11 +649,14 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int s
   const bool narrow = sized.widest_bytes < 4;
   if (states == 0) {
     const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
-    if (narrow) return many_weights ? absl::MakeSpan(kWeightedPieces) : kNarrowPieces;
+    if (narrow) {
+      return many_weights  ? absl::MakeSpan(kWeightedPieces)
+             : weights > 0 ? absl::MakeSpan(kFewWeightsPieces)
+                           : kNarrowPieces;
+    }
     return many_weights ? absl::MakeSpan(kWideWeightedPieces) : kWidePieces;
   }
   if (!narrow) return kWideStatesPieces;
-  if (sized.context.any_order) return kTicketPieces;
   return states == 1 ? absl::MakeSpan(kOneStatePieces) : kStatesPieces;
 }
 
@@ -704,10 +732,10 @@ bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const double weights = rows.AlikeWords();
-  const int64_t enough = states == 0                               ? kCtaColumns
-                         : sized.widest_bytes >= 4                 ? kWideStatesCtaColumns
-                         : states == 1 && !sized.context.any_order ? kOneStateCtaColumns
-                                                                   : kStatesCtaColumns;
+  const int64_t enough = states == 0               ? kCtaColumns
+                         : sized.widest_bytes >= 4 ? kWideStatesCtaColumns
+                         : states == 1             ? kOneStateCtaColumns
+                                                   : kStatesCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
     return false;
   // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
@@ -723,7 +751,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
     // Which CTAs have which rows matters to nothing but what they sum over rows.
-    c.tickets = !sized.shape.crosses_all_rows() || sized.context.any_order;
+    c.tickets = !sized.shape.crosses_all_rows();
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
     if (c.registers * c.vector * words > registers - kOtherRegisters) continue;
@@ -733,6 +761,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
         device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < 2) continue;
+    c.pace = PaceOf(sized, stage, c);
     const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
     if (fits && sized.rows * c.cluster < kFewTurns * resident) return false;
     c.grid = static_cast<int>(std::min<int64_t>(sized.rows * c.cluster, resident));

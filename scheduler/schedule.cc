@@ -20,6 +20,7 @@ std::string Schedule::ToString() const {
       if (grid > 0) {
         absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,
                         " CTAs");
+        if (pace > 0) absl::StrAppend(&text, " that keep pace every ", pace, " turns");
       }
       if (cluster > 1) {
         absl::StrAppend(&text, grid > 0 ? " in clusters of " : ", row shared by clusters of ",
@@ -85,6 +86,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
   } else if (s.tickets && (s.stages == 0 || s.shift)) {
     broken = "rows taken by ticket are brought ahead and start aligned";
+  } else if (s.pace < 0 || (s.pace > 0 && (s.stages == 0 || s.tickets))) {
+    broken = "CTAs keep pace that take rows in a fixed order and have them brought ahead";
   } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {
     broken = "rows that go through shared memory stay with a CTA that holds them whole";
   } else if (s.runs && !s.blocks) {

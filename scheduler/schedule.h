@@ -53,7 +53,9 @@ struct Schedule {
   bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
                          // has, not in a fixed order. States of columns, and what is computed from
                          // them, then differ in rounding from run to run.
-  int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.
+  int pace = 0;  // With stages, in a fixed order: turns after which CTAs that are ahead of the
+                 // others wait for them a little; 0: never.
+  int finish_lanes = 1;     // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
   bool shift = false;  // Vectors begin at a row's first aligned address; the elements before it,
@@ -96,7 +98,7 @@ struct Schedule {
 //    them (grid: split 1, not outer);
 //  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
 //    turn (stages: persistent, grid; tickets: stages, not shift, since the rows
-//    that a CTA takes then need not start alike);
+//    that a CTA takes then need not start alike; pace: at least 0, with stages, without tickets);
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages or
 //    blocks);

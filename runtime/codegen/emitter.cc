@@ -536,6 +536,10 @@ class Emitter {
     Write(node.fragment, node.slot,
           absl::StrCat("(int)atomicInc(", tickets_, ", ", text_.Name(node.total - 1), ")"));
   }
+  void Emit(const kernel::AwaitTickets& node) {
+    text_.Line(absl::StrCat("seam_await_tickets(", tickets_, ", (unsigned)", text_.Name(node.count),
+                            ");"));
+  }
   void Emit(const kernel::CtaSync&) { text_.Line("__syncthreads();"); }
   void Emit(const kernel::ClusterSync&) { text_.Line("seam_cluster_barrier();"); }
   std::string StoreBarrier(SymInt barrier) {

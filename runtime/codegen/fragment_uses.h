@@ -53,6 +53,7 @@ class FragmentUses {
   void Visit(const kernel::Random& node);
   void Visit(const kernel::ShuffleXor& node);
   void Visit(const kernel::TakeTicket& node) { Touch(node.fragment, true); }
+  void Visit(const kernel::AwaitTickets&) {}
   void Visit(const kernel::CtaSync&) {}
   void Visit(const kernel::ClusterSync&) {}
   void Visit(const kernel::RemoteStore& node);

@@ -479,6 +479,12 @@ __device__ __forceinline__ void seam_await_stores(unsigned long long* barrier, u
   } while (!done);
 }
 )"},
+    // Not for longer than the others may need: they might not have begun.
+    {"seam_await_tickets", R"(
+__device__ __forceinline__ void seam_await_tickets(const unsigned* taken, unsigned count) {
+  for (int i = 0; i < 64 && *(const volatile unsigned*)taken < count; ++i) {}
+}
+)"},
     // Copies that a machine without them makes by the thread that starts them; waiting is a
     // barrier.
     {"seam_open_barriers", R"(

@@ -194,6 +194,12 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::TakeTicket
   return absl::OkStatus();
 }
 
+// The clusters run one after the other: nobody is ahead.
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitTickets&,
+                                 const Lanes& lanes) {
+  return CheckExpr(s, s.index, lanes);
+}
+
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::If&, const Lanes& lanes) {
   Lanes storage;
   SEAM_ASSIGN_OR_RETURN(const Lanes* taken, Select(s, s.predicate, lanes, &storage));

@@ -169,6 +169,8 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
     } else if (const auto* node = std::get_if<kernel::TakeTicket>(&stmt.node)) {
       s.slot = CompileExpr(node->slot);
       s.index = CompileExpr(node->total);
+    } else if (const auto* node = std::get_if<kernel::AwaitTickets>(&stmt.node)) {
+      s.index = CompileExpr(node->count);
     } else if (const auto* node = std::get_if<kernel::If>(&stmt.node)) {
       s.predicate = CompileExpr(node->condition);
       s.body = CompileBlock(node->body);

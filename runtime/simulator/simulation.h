@@ -108,6 +108,7 @@ class Simulation {
   absl::Status Execute(const CompiledStmt& s, const kernel::Random& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ShuffleXor& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::TakeTicket& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::AwaitTickets& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ClusterSync& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::RemoteStore& node, const Lanes& lanes);

@@ -40,6 +40,9 @@ struct ExpandOptions {
   // With stages: CTAs take the next rows that nobody has; the first ones, as many as the stages, in
   // a fixed order.
   bool tickets = false;
+  // With stages, in a fixed order: turns after which CTAs that are ahead of the others wait for
+  // them a little; 0: never.
+  int pace = 0;
   // The rows of a CTA go through shared memory as blocks, as far as FindRowBlocks finds them in
   // persistent spaces: with stages what is stored, else what is loaded as well. For CTAs that have
   // whole rows, along the columns.

@@ -142,6 +142,7 @@ class Copier {
     node.slot = importer_.Import(node.slot);
     node.total = importer_.Import(node.total);
   }
+  void Edit(AwaitTickets& node) { node.count = importer_.Import(node.count); }
   void Edit(CtaSync&) {}
   // Kernels with clusters are not joined.
   void Edit(ClusterSync&) {}

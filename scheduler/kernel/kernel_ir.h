@@ -164,6 +164,12 @@ struct TakeTicket {
   SymInt total;
 };
 
+// Waits, a short while at the most, until `count` tickets have been taken: who is ahead lets others
+// catch up. It orders nothing.
+struct AwaitTickets {
+  SymInt count;
+};
+
 struct CtaSync {};
 
 // A barrier of all threads of a cluster, and so of each CTA. Behind it, all of the cluster's CTAs
@@ -229,8 +235,8 @@ struct Comment {
 
 struct Stmt {
   std::variant<For, Leave, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor,
-               TakeTicket, CtaSync, ClusterSync, RemoteStore, AwaitStores, BulkCopy, AwaitCopies,
-               KeepPacked, GridSync, Comment>
+               TakeTicket, AwaitTickets, CtaSync, ClusterSync, RemoteStore, AwaitStores, BulkCopy,
+               AwaitCopies, KeepPacked, GridSync, Comment>
       node;
 };
 
@@ -297,7 +303,8 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //    simulator checks.
 //  - Leave: directly in the body of a loop that is not unrolled, its condition no other for other
 //    threads of the CTA.
-//  - Tickets: of 32 bits, in one phase; their total, over parameters, the simulator checks.
+//  - Tickets: of 32 bits, in one phase, and awaited only there; their total, over parameters, the
+//    simulator checks.
 //  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
 //    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
 //    phase.

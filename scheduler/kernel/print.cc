@@ -123,6 +123,9 @@ class Printer {
   std::string Head(const TakeTicket& node) const {
     return absl::StrCat(Slot(node.fragment, node.slot), " = ticket of ", node.total.ToString());
   }
+  std::string Head(const AwaitTickets& node) const {
+    return absl::StrCat("await ", node.count.ToString(), " tickets for a while");
+  }
   std::string Head(const CtaSync&) const { return "barrier"; }
   std::string Head(const ClusterSync&) const { return "barrier of the cluster"; }
   std::string Head(const RemoteStore& node) const {

@@ -350,6 +350,11 @@ class Verifier {
     return tickets_in_ == phase_ ? absl::OkStatus()
                                  : Error("tickets on both sides of a barrier of the grid");
   }
+  absl::Status Visit(const AwaitTickets& node, const Flow&) const {
+    SEAM_RETURN_IF_ERROR(Check("count", node.count));
+    return tickets_in_ == phase_ ? absl::OkStatus()
+                                 : Error("no ticket of this phase was taken before");
+  }
   absl::Status Visit(const CtaSync&, const Flow& flow) const {
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a barrier below ", flow.splits_cta.ToString(), ", which differs between threads");

@@ -346,7 +346,10 @@ TEST(EmitterTest, Tickets) {
   EXPECT_THAT(text, HasSubstr("tickets(int* y, unsigned* tickets_1)"));
   EXPECT_THAT(text, HasSubstr("next = (int)atomicInc(tickets_1, 22);"));
   EXPECT_THAT(text, HasSubstr("if (20 <= at) break;"));
-  ExpectCompiles({k});
+  Kernel paced = k;
+  paced.body.push_back({kernel::AwaitTickets{3}});
+  EXPECT_THAT(Text(paced), HasSubstr("seam_await_tickets(tickets_1, (unsigned)3);"));
+  ExpectCompiles({k, paced});
 }
 
 // Where there are no clusters the backends refuse such a kernel.

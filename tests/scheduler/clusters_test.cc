@@ -152,6 +152,10 @@ TEST(Clusters, NeedWholeRowsInTurn) {
   s.one_launch = false;
   s.grid = 14;
   EXPECT_FALSE(CheckSchedule(s).ok());
+  s.grid = 16;
+  ASSERT_TRUE(CheckSchedule(s).ok());
+  s.pace = 1;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("CTAs keep pace that"));
 }
 
 TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
@@ -194,7 +198,8 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_EQ(choose(backward, "h200", 8192, 8192).cluster, 1);
   EXPECT_EQ(choose(backward, "h200", 8192, 16384).cluster, 4);
   EXPECT_FALSE(choose(backward, "h200", 8192, 16384).tickets);  // The same bits in every run.
-  EXPECT_TRUE(choose(backward, "h200", 8192, 16384, true).tickets);
+  EXPECT_GT(choose(backward, "h200", 8192, 16384).pace, 0);
+  EXPECT_EQ(choose(backward, "h200", 8192, 16384, true), choose(backward, "h200", 8192, 16384));
   EXPECT_TRUE(choose(backward, "h200", 65536, 1024, true).tickets);
   EXPECT_FALSE(choose(backward, "h200", 65536, 1024).tickets);
   EXPECT_FALSE(choose(backward, "h200", 8192, 32768).reread);

@@ -409,6 +409,7 @@ TEST(VerifyKernelTest, TicketsAndLeave) {
   Victim v;
   EXPECT_THAT(v.ErrorOf(kernel::Leave{1}), HasSubstr("no loop that can be left"));
   EXPECT_THAT(v.ErrorOf(kernel::TakeTicket{v.f, 0, 5}), HasSubstr("fragment f is f32"));
+  EXPECT_THAT(v.ErrorOf(kernel::AwaitTickets{5}), HasSubstr("no ticket of this phase was taken"));
   Kernel k = TicketKernel(3, 20);
   EXPECT_TRUE(k.TakesTickets());
   EXPECT_FALSE(ColumnSumKernel().TakesTickets());

@@ -62,6 +62,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.stages = s.persistent && pick.Chance(60) ? 2 + pick.Below(3) : 0;
     s.reread = s.stages > 0 && pick.Chance(40);
     s.tickets = s.stages > 0 && !s.shift && pick.Chance(50);
+    s.pace = s.stages > 0 && !s.tickets && pick.Chance(50) ? 1 + pick.Below(3) : 0;
   }
   s.chan_welford = pick.Chance(50);
   s.cluster = 1;

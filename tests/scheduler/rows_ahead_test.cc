@@ -53,6 +53,30 @@ TEST(RowsAhead, EveryArrangementIsRight) {
   }
 }
 
+// CTAs and clusters that are ahead wait: as many tickets as turns that look, whatever their number.
+TEST(RowsAhead, KeepingPace) {
+  for (int cluster : {1, 2}) {
+    for (int pace : {1, 2, 3}) {
+      for (int64_t rows : {1, 5, 12, 13, 41}) {
+        const auto edit = [&](Schedule& s) {
+          s.grid = 3 * cluster;
+          s.cluster = cluster;
+          s.stages = 3;
+          s.pace = pace;
+          s.lanes_per_row = 32;
+          s.warps_per_row = s.row_warps = s.registers = 1;
+          s.one_launch = cluster == 1;
+        };
+        const GroupResult result =
+            ExpectRight(NormBackward("bf16"), {.sizes = {{"M", rows}, {"N", 88}}, .edit = edit});
+        EXPECT_THAT(result.kernel_text, HasSubstr("tickets for a while"));
+        EXPECT_THAT(result.schedule.ToString(),
+                    HasSubstr(absl::StrCat("keep pace every ", pace, " turns")));
+      }
+    }
+  }
+}
+
 // Copies bring the bodies of rows that start anywhere; their ends are loaded a turn ahead.
 TEST(RowsAhead, RowsThatStartAnywhere) {
   for (const std::string dtype : {"bf16", "f32"}) {
