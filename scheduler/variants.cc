@@ -41,6 +41,7 @@ constexpr Field kFields[] = {
        c.shares_row = true;
      }},
     {"row_warps", [](Changes& c, int v) { c.schedule.row_warps = v; }},
+    {"persistent", [](Changes& c, int v) { c.schedule.persistent = v != 0; }},
     {"stages", [](Changes& c, int v) { c.schedule.stages = v; }},
     {"reread", [](Changes& c, int v) { c.schedule.reread = v != 0; }},
     {"tickets", [](Changes& c, int v) { c.schedule.tickets = v != 0; }},
