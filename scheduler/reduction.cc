@@ -51,7 +51,8 @@ constexpr int kUnpackedWords = 34, kMaskWords = 6, kSecondInputWords = 6;
 // Registers of a thread for an element of a row's ends, and for where these and the body are, of an
 // input; and beside data and weights whose vectors lie unaligned: what that takes hides behind more
 // CTAs.
-constexpr int kEndWords = 8, kUnalignedWords = 32;
+constexpr int kEndWords = 8;
+constexpr double kUnalignedWords = 26.5;
 
 // Words of weights at a point from which they are loaded late, more of which want four vectors a
 // thread, and words of a thread that still are loaded early.
@@ -195,7 +196,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const bool masks = s.columns_per_step() > sized.columns;
   const int hiding = busy                                       ? 768
                      : two                                      ? 1536
-                     : s.shift && many_weights && !wide_weights ? 1280
+                     : s.shift && many_weights && !wide_weights ? 1344
                      : masks && many_weights                    ? 896
                                                                 : 1024;
   s.min_ctas_per_sm =
@@ -594,9 +595,9 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
 
 // How CTAs that take rows in turn cut one that is long, in order of preference: columns a CTA at
 // most, CTAs at most, of which a row takes one or a cluster, threads a CTA, CTAs an SM, stages at
-// most, whether columns are read again from shared memory instead of staying in registers. Of
-// several CTAs an SM one goes on while another waits for its cluster. Source: schedules timed side
-// by side on an H200, docs/schedulers.md.
+// most or 0 if threads load rows, whether columns are read again from shared memory instead of
+// staying in registers. Of several CTAs an SM one goes on while another waits for its cluster.
+// Source: schedules timed side by side on an H200, docs/schedulers.md.
 struct Piece {
   int64_t columns;
   int most_ctas, threads, ctas_per_sm, stages;
@@ -614,8 +615,8 @@ constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
                                      {32768, 16, 512, 1, 2, true},
                                      {16384, 16, 512, 1, 3}};
 constexpr Piece kWidePieces[] = {
-    {8192, 2, 1024, 1, 3}, {4096, 8, 256, 2, 3},   {4096, 16, 256, 3, 3}, {8192, 16, 256, 3, 2},
-    {8192, 16, 256, 2, 2}, {16384, 16, 256, 1, 2}, {8192, 16, 512, 1, 3}};
+    {8192, 2, 1024, 1, 3}, {4096, 8, 256, 2, 3},   {4096, 16, 256, 3, 3},  {8192, 16, 256, 3, 2},
+    {8192, 16, 256, 2, 2}, {16384, 16, 256, 2, 0}, {16384, 16, 256, 1, 2}, {8192, 16, 512, 1, 3}};
 constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
                                          {4096, 8, 256, 2, 3},
                                          {16384, 8, 512, 1, 2, true},
@@ -685,26 +686,32 @@ bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s
 }
 
 // The same of rows that a cluster holds: of two CTAs an SM one goes on while the other waits.
+// Longer rows have one if there are registers for nothing else: that costs less than to read them
+// again.
 bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kThreads = 512, kCtas = 2;
+  constexpr int kThreads = 512;
   const DeviceInfo& device = sized.context.device;
-  for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
-    Schedule c = s;
-    if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
-        sized.rows * cluster * 2 < device.sms) {
-      continue;
+  const bool bare = sized.widest_bytes >= 4 && rows.AlikeWords() == 0;
+  for (const int ctas : {2, 1}) {
+    if (ctas == 1 && !bare) break;
+    for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
+      Schedule c = s;
+      if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
+          sized.rows * cluster * 2 < device.sms) {
+        continue;
+      }
+      ShareInCluster(sized, cluster, kThreads, ctas, c);
+      AlignToKept(rows, sized.columns, c);
+      if (rows.Words(c.registers, c) > 65536 / (ctas * c.threads()) - kOtherRegisters ||
+          rows.KeptBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
+        continue;
+      }
+      c.grid = static_cast<int>(std::min<int64_t>(
+          {sized.rows * cluster, int64_t{ctas} * CtasInClusters(device, cluster), 65535}));
+      if (ctas > 1 && c.columns_at_once() == sized.columns) PinColumns(sized, c);
+      s = c;
+      return true;
     }
-    ShareInCluster(sized, cluster, kThreads, kCtas, c);
-    AlignToKept(rows, sized.columns, c);
-    if (rows.Words(c.registers, c) > 65536 / (kCtas * c.threads()) - kOtherRegisters ||
-        rows.KeptBytes(c) > device.smem_bytes_per_cta / kCtas - kOtherSharedBytes) {
-      continue;
-    }
-    c.grid = static_cast<int>(std::min<int64_t>(
-        {sized.rows * cluster, int64_t{kCtas} * CtasInClusters(device, cluster), 65535}));
-    if (c.columns_at_once() == sized.columns) PinColumns(sized, c);
-    s = c;
-    return true;
   }
   return false;
 }
@@ -744,7 +751,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
     // Which CTAs have which rows matters to nothing but what they sum over rows.
-    c.tickets = !sized.shape.crosses_all_rows();
+    c.tickets = piece.stages > 0 && !sized.shape.crosses_all_rows();
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
     if (c.registers * c.vector * words > registers - kOtherRegisters) continue;
@@ -753,7 +760,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     const int64_t room =
         device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
-    if (c.stages < 2) continue;
+    if (c.stages < 2 && piece.stages > 0) continue;
     c.pace = PaceOf(sized, stage, c);
     const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
     if (fits && sized.rows * c.cluster < kFewTurns * resident) return false;

@@ -356,9 +356,11 @@ class Emitter {
     }
     const bool written = node.space == Space::Shared || kernel_.buffers[node.array].written;
     for (int k = 0; k < pieces.count; ++k) {
-      if (!node.aligned) {
+      if (node.start != kernel::Start::Aligned) {
+        const bool inside = node.start == kernel::Start::Inside;
         Keep(node, k * pieces.elements, pieces,
-             UnalignedWords(node, k * pieces.elements, pieces, predicate));
+             inside ? JoinedWords(node, predicate)
+                    : UnalignedWords(node, k * pieces.elements, pieces, predicate));
         continue;
       }
       const std::string pointer =
@@ -401,6 +403,36 @@ class Emitter {
       for (int e = 0; e < pieces.elements; ++e)
         Write(node.fragment, slot + e, ElementOf(dtype, words, e));
     }
+  }
+
+  // 16 bytes that start anywhere, cut out of the three aligned pieces of 8 that hold them. Each
+  // word by itself would keep the caches busy for longer, since neighbouring lanes' words are 16
+  // bytes apart; two pieces of 16 take more instructions to cut, and more registers.
+  std::vector<std::string> JoinedWords(const kernel::Load& node, const std::string& predicate) {
+    constexpr int kPieceBytes = 8;
+    const DType dtype = DTypeOf(node.fragment);
+    const int bytes = DTypeBytes(dtype);
+    const std::string first = text_.Name(FloorDiv(node.index * bytes, kPieceBytes));
+    const std::string fill = PieceOf(PackConstant(dtype, node.fill, kPieceBytes / bytes));
+    std::vector<std::string> pieces, declared, loads;
+    for (int k = 0; k < 3; ++k) {
+      pieces.push_back(names_.Unique("p"));
+      declared.push_back(absl::StrCat(pieces[k], " = ", k == 0 ? fill : pieces[0]));
+      const std::string pointer = absl::StrCat("(const uint2*)", Pointer(node), " + ", first,
+                                               k == 0 ? "" : absl::StrCat(" + ", k));
+      loads.push_back(absl::StrCat(pieces[k], " = ",
+                                   access_.Load(pointer, kPieceBytes, HintOf(node), false), ";"));
+    }
+    text_.Line(absl::StrCat("uint2 ", absl::StrJoin(declared, ", "), ";"));
+    const std::string all = absl::StrJoin(loads, " ");
+    text_.Line(predicate.empty() ? all : absl::StrCat("if (", predicate, ") { ", all, " }"));
+    const std::string bit = text_.Name(Mod(node.index, kPieceBytes / bytes) * (8 * bytes));
+    const std::string joined = names_.Unique("p");
+    text_.Line(
+        absl::StrCat("const uint4 ", joined, " = ", access_.Join(pieces, bit, bytes == 2), ";"));
+    std::vector<std::string> words;
+    for (int w = 0; w < 4; ++w) words.push_back(WordOf(joined, 16, w));
+    return words;
   }
 
   // A piece that starts anywhere, cut out of the words that hold it. 16-bit elements that start

@@ -216,6 +216,28 @@ std::string AccessFunctions::Load(absl::string_view pointer, int bytes, CacheHin
   return absl::StrCat(name, "(", pointer, ")");
 }
 
+std::string AccessFunctions::Join(absl::Span<const std::string> pieces, absl::string_view bit,
+                                  bool halves) {
+  definitions_.insert(
+      R"(__device__ __forceinline__ uint4 access_join(uint2 p, uint2 q, uint2 r, int bit) {
+  const bool odd = (bit & 32) != 0;
+  return uint4{odd ? p.y : p.x, odd ? q.x : p.y, odd ? q.y : q.x, odd ? r.x : q.y};
+}
+)");
+  if (halves) {
+    definitions_.insert(
+        R"(__device__ __forceinline__ uint4 access_join_halves(uint2 p, uint2 q, uint2 r, int bit) {
+  const uint4 w = access_join(p, q, r, bit);
+  const unsigned last = (bit & 32) != 0 ? r.y : r.x, rest = bit & 16;
+  return uint4{__funnelshift_r(w.x, w.y, rest), __funnelshift_r(w.y, w.z, rest),
+               __funnelshift_r(w.z, w.w, rest), __funnelshift_r(w.w, last, rest)};
+}
+)");
+  }
+  return absl::StrCat(halves ? "access_join_halves(" : "access_join(", absl::StrJoin(pieces, ", "),
+                      ", ", bit, ")");
+}
+
 std::string AccessFunctions::Store(absl::string_view pointer, int bytes, CacheHint hint,
                                    absl::string_view piece) {
   if (hint == CacheHint::Default || hint == CacheHint::ReadOnly) {

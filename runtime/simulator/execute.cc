@@ -218,10 +218,19 @@ absl::Status Simulation::CheckAddresses(const CompiledStmt& s, const Access& nod
                                         const Memory& memory, const int64_t* index,
                                         const Lanes& lanes) {
   const int element_bytes = DTypeBytes(memory.dtype);
-  bool aligned = node.width > 1;
-  if constexpr (requires { node.aligned; }) aligned &= node.aligned;
+  kernel::Start start = kernel::Start::Aligned;
+  if constexpr (requires { node.start; }) start = node.start;
+  const bool aligned = node.width > 1 && start == kernel::Start::Aligned;
   const int64_t vector = aligned ? std::min(16, node.width * element_bytes) / element_bytes : 1;
+  const int64_t piece = 16 / element_bytes;
   for (const int t : lanes) {
+    if (start == kernel::Start::Inside && index[t] >= 0 &&
+        index[t] / piece * piece > memory.num_elements - 2 * piece) {
+      return Fault(
+          s, t,
+          absl::StrCat("the aligned 32 bytes from element ", index[t] / piece * piece,
+                       " on are not inside buffer ", memory.name, " of ", memory.num_elements));
+    }
     if (index[t] < 0 || index[t] > memory.num_elements - node.width) {
       return Fault(s, t,
                    absl::StrCat("element ", index[t],

@@ -1,11 +1,14 @@
 // Which rows and columns a thread has: the layout's modes as coordinates, the columns of a space
 // step by step, and the masks of what lies outside.
 //
-// Rows that start anywhere are a body of aligned vectors and fewer than two vectors' worth of ends,
-// one element a thread:
+// Rows that start anywhere are a body of aligned vectors and fewer than three vectors' worth of
+// ends, one element a thread:
 //
-//   row  e e e | b b b b | b b b b | ... | b b b b | e e        b: body, e: ends
-//              `- aligned                          `- fewer than a vector
+//   row  e e e | b b b b | b b b b | ... | b b b b | e e e e e e        b: body, e: ends
+//              `- aligned                          `- a vector, and fewer than another
+//
+// Behind each vector of the body there is another one: what lies unaligned beside such rows,
+// weights above all, is cut out of two aligned vectors, neither of which leaves its row.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -117,7 +120,7 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
   // A vector lies wholly inside or outside when both ends are multiples of it.
   const SymInt first = Substitute(state.column, v_, 0);
   if (cut) {
-    state.mask = SymLe(first + vector_, state.extent);
+    state.mask = SymLe(first + 2 * vector_, state.extent);
   } else if (!outer_ && ProvablyDivisible(state.extent, vector_) &&
              ProvablyDivisible(first, vector_)) {
     state.mask = SymLt(first, state.extent);
@@ -150,13 +153,13 @@ void Expander::MapLets(SymImporter& importer, std::vector<SymInt>& lets) {
   for (size_t i = 0; i < lets.size(); ++i) importer.Map(tile_.lets[i].symbol.node(), lets[i]);
 }
 
-// A row's elements outside its body, fewer than two vectors: one a thread, from the last of the
+// A row's elements outside its body, fewer than three vectors: one a thread, from the last of the
 // row's threads on, since these have the least to do in the body's last register.
 void Expander::PlaceEnds() {
   has_ends_ = true;
   const int64_t lanes = options_.layout.Extent(Axis::Column, Place::Lane);
   const int64_t threads = lanes * at_.column_warps;
-  ends_.registers = (2 * (vector_ - 1) + threads - 1) / threads;
+  ends_.registers = (3 * vector_ - 2 + threads - 1) / threads;
   if (ends_.registers > 1) ends_.u = out_.env->FreshSymbol("end", 0, ends_.registers - 1);
   ends_.element = threads - 1 - (at_.column_warp * lanes + at_.column_lane) + ends_.u * threads;
   ends_.slot = registers_ * vector_;
@@ -190,7 +193,7 @@ Expander::SpaceState Expander::EndsOf(const TileSpace& space, const SpaceState& 
 
 // So many of a row's columns are in its body.
 SymInt Expander::InBody(SymInt extent) const {
-  return FloorDiv(Max(extent - ends_.head, 0), vector_) * vector_;
+  return FloorDiv(Max(extent - ends_.head - vector_, 0), vector_) * vector_;
 }
 
 void Expander::SwapEnds() {

@@ -103,6 +103,10 @@ void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter&
   };
   const bool movable = access.kind == Access::kUnaligned && element.space == Space::Global;
   if (access.kind != Access::kVector && !movable) return scalar();
+  const bool inside = access.width * DTypeBytes(value.dtype) == 16 && HasRoomBehind(value);
+  const Start start = access.kind == Access::kVector ? Start::Aligned
+                      : inside                       ? Start::Inside
+                                                     : Start::Anywhere;
   auto vectors = [&](SymInt condition) {
     for (int part = 0; part < vector_; part += access.width) {
       Load load = element;
@@ -110,7 +114,7 @@ void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter&
       load.width = access.width;
       load.index = access.base + part;
       load.predicate = condition;
-      load.aligned = access.kind == Access::kVector;
+      load.start = start;
       w_.Emit(load);
     }
   };
@@ -128,6 +132,19 @@ void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter&
   const SymInt wanted = WholeVector(predicate).is_same(in_memory) ? 1 : UnitMask(predicate);
   w_.Branch(
       in_memory, [&] { vectors(wanted); }, scalar);
+}
+
+// Whether what a vector of a shifted row's body reads here lies in front of more: columns of the
+// same tensor, as many as another vector has.
+bool Expander::HasRoomBehind(const TileValue& value) const {
+  if (!has_ends_ || at_ends_ || outer_ || !value.predicate.is_same(1) ||
+      out_.buffers[value.buffer].written) {
+    return false;
+  }
+  return absl::c_any_of(tile_.spaces, [&](const TileSpace& space) {
+    return space.column.is_symbolic() && DependsOn(value.index, space.column) &&
+           !DependsOn(value.index - space.column, space.column);
+  });
 }
 
 Access::Kind Expander::LoadKind(const TileValue& value, SymImporter& importer) const {

@@ -192,6 +192,7 @@ class Expander {
   Load LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const;
   void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
   void EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
+  bool HasRoomBehind(const TileValue& value) const;
   Access::Kind LoadKind(const TileValue& value, SymImporter& importer) const;
   bool IsVectorLoad(const TileValue& value, SymImporter& importer) const;
   void ComputeRowValues(const std::vector<TileId>& ids, int space);

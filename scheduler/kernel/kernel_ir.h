@@ -85,10 +85,15 @@ struct If {
 enum class Space : uint8_t { Global, Shared };
 enum class CacheHint : uint8_t { Default, Streaming, EvictFirst, EvictLast, ReadOnly };
 
+// Where the elements of a vector start. Anywhere and Inside: width elements of global memory, 4 to
+// 16 bytes and none of them a single byte, at any element. Inside: 16 bytes, of a buffer that is
+// aligned to as many; those that lie aligned and hold the first element, and the next 16, lie in
+// the buffer as a whole, and nobody writes there.
+enum class Start : uint8_t { Aligned, Anywhere, Inside };
+
 // fragment[slot .. slot+width) = memory[index .. index+width) where `predicate` holds, else `fill`.
 // width > 1 asserts that the address is aligned to width elements or 16 bytes, whichever is less,
-// unless `aligned` is false: then width elements of global memory, 4 to 16 bytes and none of them a
-// single byte, start anywhere.
+// unless `start` says otherwise.
 struct Load {
   int fragment;
   SymInt slot;
@@ -99,7 +104,7 @@ struct Load {
   SymInt predicate = 1;
   Scalar fill = {};
   CacheHint hint = CacheHint::Default;
-  bool aligned = true;
+  Start start = Start::Aligned;
 };
 
 // memory[index .. index+width) = fragment[slot .. slot+width) where `predicate` holds.

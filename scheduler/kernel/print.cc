@@ -81,6 +81,17 @@ class Printer {
     return absl::StrCat("leave if ", node.condition.ToString());
   }
   std::string Head(const If& node) const { return absl::StrCat("if ", node.condition.ToString()); }
+  static absl::string_view StartText(Start start) {
+    switch (start) {
+      case Start::Aligned:
+        return "";
+      case Start::Anywhere:
+        return " unaligned";
+      case Start::Inside:
+        return " unaligned inside";
+    }
+    return "";
+  }
   std::string Head(const Load& node) const {
     const std::string predicate = Predicate(node.predicate);
     const bool known =
@@ -90,7 +101,7 @@ class Printer {
         Slot(node.fragment, node.slot, node.width), " = load ",
         Element(node.space, node.array, node.index, node.width), predicate,
         predicate.empty() ? "" : absl::StrCat(" else ", ScalarText(dtype, node.fill)),
-        Hint(node.hint), node.aligned ? "" : " unaligned");
+        Hint(node.hint), StartText(node.start));
   }
   std::string Head(const Store& node) const {
     return absl::StrCat("store ", Element(node.space, node.array, node.index, node.width), " = ",

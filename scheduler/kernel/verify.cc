@@ -254,10 +254,15 @@ class Verifier {
     const DType dtype =
         global ? kernel_.buffers[node.array].dtype : kernel_.shared[node.array].dtype;
     SEAM_RETURN_IF_ERROR(CheckResult(node.fragment, node.slot, dtype));
-    if constexpr (requires { node.aligned; }) {
+    if constexpr (requires { node.start; }) {
       const int bytes = node.width * DTypeBytes(dtype);
-      if (!node.aligned && (!global || bytes < 4 || bytes > 16 || DTypeBytes(dtype) == 1)) {
+      if (node.start != Start::Aligned &&
+          (!global || bytes < 4 || bytes > 16 || DTypeBytes(dtype) == 1)) {
         return Error("an unaligned access of ", node.width, " elements of ", DTypeName(dtype));
+      }
+      if (node.start == Start::Inside && (bytes != 16 || kernel_.buffers[node.array].written)) {
+        return Error("an access inside ", kernel_.buffers[node.array].name, " of ", bytes, " bytes",
+                     bytes == 16 ? ", which the kernel writes" : "");
       }
     }
     const int access_bytes = std::min(16, node.width * DTypeBytes(dtype));

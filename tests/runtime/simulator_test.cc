@@ -34,6 +34,7 @@ using simulator::SimOptions;
 using simulator::Simulate;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Memory of `values` as elements of `dtype`, aligned to 64 bytes.
 struct Tensor {
@@ -343,6 +344,27 @@ TEST(SimulatorFaultTest, Misaligned) {
   buffer.data = shifted.data() + 4;
   EXPECT_THAT(Message(Simulate(p.d.k, {y.buffer(), buffer}, {})),
               HasSubstr("buffer x: is not aligned to 16 bytes"));
+}
+
+// The last of 32 vectors starts at element 125: what holds it and the next one ends at 132.
+TEST(SimulatorFaultTest, NotInside) {
+  for (const int64_t elements : {129, 131, 132}) {
+    Probe p(DType::F32);
+    const int x = p.d.Buffer("x", DType::F32, elements, false);
+    const int v = p.d.Fragment("v", DType::F32, 4);
+    Load load{v, 0, 4, Space::Global, x, p.d.thread * 4 + 1};
+    load.start = kernel::Start::Inside;
+    Emit(&p.d.k.body, load);
+    p.inputs = {Tensor(DType::F32, std::vector<double>(elements))};
+    std::vector<double> result;
+    const auto fault =
+        HasSubstr("the aligned 32 bytes from element 124 on are not inside buffer x");
+    if (elements < 132) {
+      EXPECT_THAT(Message(p.Run(&result)), fault);
+    } else {
+      EXPECT_THAT(Message(p.Run(&result)), Not(fault));
+    }
+  }
 }
 
 TEST(SimulatorFaultTest, UninitialisedFragment) {

@@ -207,6 +207,16 @@ TEST(VerifyKernelTest, AccessesAndSlots) {
               HasSubstr("slot 3 (2 wide) is outside"));
   EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 4, Space::Global, v.x, 0}),
               HasSubstr("a vector of 16 bytes in buffer x, which is aligned to 8"));
+  Load inside{v.f, 0, 2, Space::Global, v.x, 0};
+  inside.start = kernel::Start::Inside;
+  EXPECT_THAT(v.ErrorOf(inside), HasSubstr("an access inside x of 8 bytes"));
+  inside.width = 4;
+  inside.array = v.y;
+  EXPECT_THAT(v.ErrorOf(inside),
+              HasSubstr("an access inside y of 16 bytes, which the kernel writes"));
+  inside.space = Space::Shared;
+  inside.array = 0;
+  EXPECT_THAT(v.ErrorOf(inside), HasSubstr("an unaligned access of 4 elements of f32"));
   EXPECT_THAT(v.ErrorOf(Load{v.i, 0, 1, Space::Global, v.x, 0}),
               HasSubstr("fragment i is i64, the value is f32"));
   EXPECT_THAT(v.ErrorOf(Load{v.f, v.thread, 1, Space::Global, v.x, 0}),

@@ -1,10 +1,13 @@
 // Groups as kernels: every arrangement of rows and columns, odd sizes, views, many dtypes, on the
 // simulator.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "ir/text/parser.h"
 #include "scheduler/device.h"
 #include "tests/support/expect_right.h"
@@ -16,6 +19,7 @@ namespace {
 using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
+using ::testing::HasSubstr;
 using testing::RunGroupText;
 
 constexpr char kBias[] = R"(fusion bias {
@@ -164,6 +168,35 @@ TEST(Reduction, LayerNormInEveryArrangement) {
                                    }});
         }
       }
+    }
+  }
+}
+
+// Behind each vector of a shifted row's body there is another one: what lies unaligned beside it is
+// cut out of aligned pieces, to the last weight of the tensor. The simulator checks that they lie
+// inside.
+TEST(Reduction, WeightsBesideShiftedRows) {
+  for (const absl::string_view dtype : {"bf16", "f16", "f32", "f64"}) {
+    const std::string text = absl::StrFormat(R"(fusion weighted {
+    symbol M
+    symbol N
+    input x: %1$s[M, N]
+    input w: %1$s[N]
+    y, rstd = rms_norm(x, w, axes=[1])
+    output y
+  })",
+                                             dtype);
+    for (const int64_t n : {257, 258, 259, 263, 271, 1001}) {
+      const GroupResult result =
+          ExpectRight(text, {.sizes = {{"M", 9}, {"N", n}}, .edit = [&](Schedule& s) {
+                               s = {.kind = s.kind};
+                               s.shift = true;
+                               s.vector = dtype == "f64" ? 2 : dtype == "f32" ? 4 : 8;
+                               s.lanes_per_row = 32;
+                               s.registers = 16;
+                               s.persistent = true;
+                             }});
+      EXPECT_THAT(result.kernel_text, HasSubstr(" unaligned inside"));
     }
   }
 }

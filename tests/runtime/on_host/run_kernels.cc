@@ -4,6 +4,7 @@
 // no GPU. (ops_on_device_test.cc does the rest.)
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <iterator>
@@ -26,6 +27,12 @@ Coordinate blockIdx, blockDim, threadIdx;
 #define __forceinline__ inline
 #define __CUDA_ARCH__ 750
 
+struct uint2 {
+  unsigned x, y;
+};
+struct uint4 {
+  unsigned x, y, z, w;
+};
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
@@ -153,15 +160,15 @@ TEST(SharedDivisor, QuotientsAreTheDivisions) {
 
 // Vectors of `Storage` that start anywhere, up to the last element that there is.
 template <typename Storage, typename Kernel>
-void CopyUnaligned(Kernel kernel, int width, Storage minus_one) {
-  std::vector<Storage> x(70);
+void CopyUnaligned(Kernel kernel, int width, Storage minus_one, bool inside = false) {
+  alignas(16) std::array<Storage, 70> x;
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<Storage>(i + 1);
   for (long long s = 0; s < 9; ++s) {
     std::vector<Storage> y(32 * static_cast<size_t>(width));
     for (threadIdx.x = 0; threadIdx.x < 32; ++threadIdx.x)
       kernel(x.data(), y.data(), s, static_cast<long long>(x.size()));
     for (size_t i = 0; i < y.size(); ++i) {
-      const size_t end = static_cast<size_t>(s) + (i / width + 1) * width;
+      const size_t end = static_cast<size_t>(s) + (i / width + (inside ? 2 : 1)) * width;
       ASSERT_EQ(y[i], end <= x.size() ? x[static_cast<size_t>(s) + i] : minus_one)
           << "element " << i << " from " << s;
     }
@@ -172,6 +179,9 @@ TEST(UnalignedLoads, StartAnywhere) {
   CopyUnaligned<unsigned short>(unaligned_bf16::copy, 8, 0xbf80);
   CopyUnaligned<float>(unaligned_f32::copy, 4, -1);
   CopyUnaligned<double>(unaligned_f64::copy, 2, -1);
+  CopyUnaligned<unsigned short>(inside_bf16::copy, 8, 0xbf80, true);
+  CopyUnaligned<float>(inside_f32::copy, 4, -1, true);
+  CopyUnaligned<double>(inside_f64::copy, 2, -1, true);
 }
 
 }  // namespace

@@ -26,17 +26,20 @@ void RemoveFunction(const std::string& signature, std::string& text) {
   text.erase(begin, end + 3 - begin);
 }
 
-// y[n] = x[s], y[n + 1] = x[s + 1], ... in vectors that start anywhere; -1 where there is no x.
-std::string UnalignedKernel(DType dtype, int width) {
+// y[n] = x[s], y[n + 1] = x[s + 1], ... in vectors that start anywhere; -1 where there is no x, or
+// too little beyond for those inside.
+std::string UnalignedKernel(DType dtype, int width, kernel::Start start) {
   const std::string type(DTypeName(dtype));
   testing::KernelDraft d("copy", 32);
   const SymInt s = d.Parameter("s"), n = d.Parameter("n");
   const int x = d.Buffer("x", dtype, n, false), y = d.Buffer("y", dtype, 32 * width, true);
   const int f = d.Fragment("f", dtype, width);
   const SymInt at = s + width * d.thread;
-  kernel::Load load{f, 0, width, kernel::Space::Global, x, at, SymLe(at + width, n)};
+  const bool inside = start == kernel::Start::Inside;
+  const int room = inside ? 2 * width : width;
+  kernel::Load load{f, 0, width, kernel::Space::Global, x, at, SymLe(at + room, n)};
   load.fill = FloatScalar(-1);
-  load.aligned = false;
+  load.start = start;
   testing::Emit(&d.k.body, load);
   for (int v = 0; v < width; ++v) {
     testing::Emit(&d.k.body,
@@ -47,7 +50,7 @@ std::string UnalignedKernel(DType dtype, int width) {
     std::fprintf(stderr, "%s\n", text.status().ToString().c_str());
     std::exit(1);
   }
-  return absl::StrCat("namespace unaligned_", type, " {\n",
+  return absl::StrCat("namespace ", inside ? "inside_" : "unaligned_", type, " {\n",
                       absl::StrReplaceAll(*text, {{"extern \"C\"", "static"}}), "}\n");
 }
 
@@ -65,8 +68,11 @@ void Write() {
   kernels = absl::StrReplaceAll(kernels, {{"extern \"C\"", "static"}});
   std::printf("%s\n%s\nSampleKernelFunction* const kKernels[] = {%s};\n", prelude.c_str(),
               kernels.c_str(), table.c_str());
-  std::printf("%s%s%s\n", UnalignedKernel(DType::BF16, 8).c_str(),
-              UnalignedKernel(DType::F32, 4).c_str(), UnalignedKernel(DType::F64, 2).c_str());
+  for (const kernel::Start start : {kernel::Start::Anywhere, kernel::Start::Inside}) {
+    std::printf("%s%s%s\n", UnalignedKernel(DType::BF16, 8, start).c_str(),
+                UnalignedKernel(DType::F32, 4, start).c_str(),
+                UnalignedKernel(DType::F64, 2, start).c_str());
+  }
 }
 
 }  // namespace
