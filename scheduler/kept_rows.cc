@@ -26,6 +26,11 @@ absl::StatusOr<KeptRows> KeptRows::Of(const SizedGroup& sized, const Schedule& s
   return KeptRows(sized, std::move(traced));
 }
 
+bool KeptRows::GainsOnline(const Schedule& s) const {
+  const bool gains = !s.persistent || (s.cluster > 1 && !s.outer);
+  return gains && !FindOnlineSums(traced_).empty();
+}
+
 double KeptRows::Words(int registers, const Schedule& s) const {
   const int points = registers * s.vector;
   const kernel::Holds holds =

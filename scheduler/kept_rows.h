@@ -40,6 +40,11 @@ class KeptRows {
   int64_t KeptBytes(const Schedule& s) const;
   int64_t KeptPeriod() const;
 
+  // Whether it saves an exchange of a cluster's CTAs or a pass over memory to have a sum of
+  // exponentials in the pass of its maximum (Schedule::online). Where a CTA holds the row it costs
+  // an exponential more.
+  bool GainsOnline(const Schedule& s) const;
+
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
   int64_t StageBytes(const Schedule& s) const;
 

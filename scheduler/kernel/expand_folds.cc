@@ -19,7 +19,7 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
   const bool each_column = r.over == Over::Rows;
   const int64_t points = registers_ * vector_ + (has_ends_ ? ends_.registers : 0);
   const int slots = each_column ? static_cast<int>(points) : DependsOn(SlotOf(a), v_) ? vector_ : 1;
-  for (int c = 0; c < NumComponents(r.op); ++c)
+  for (int c = 0; c < NumComponents(r); ++c)
     a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
   if (each_column) {
     OverUnits([&] { OverElements([&] { SetNeutral(a); }); });
@@ -33,6 +33,10 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
     OverRowSlots(
         [&] { w_.Set(a.pivot, RowSlot(), OpKind::Copy, {BlockWriter::Number(r.dtype, 0)}); });
   }
+  if (r.exponential && !r.merge) {
+    a.top = w_.NewFragment("top", r.dtype, RowSlots());
+    a.terms = w_.NewFragment("terms", r.dtype, RowSlots());
+  }
   if (a.shifts_elements()) {
     a.sum = w_.NewFragment("sum", r.dtype, RowSlots());
     a.squares = w_.NewFragment("squares", r.dtype, RowSlots());
@@ -42,7 +46,7 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
 
 void Expander::SetNeutral(const Accumulator& a) {
   const TileReduction& r = tile_.reductions[a.id];
-  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  const StateOperands neutral = NeutralState(r);
   for (size_t c = 0; c < a.fragments.size(); ++c)
     w_.Set(a.fragments[c], SlotOf(a), OpKind::Copy, {neutral[c]});
 }
@@ -78,8 +82,9 @@ std::optional<Operand> Expander::InsideFlag(SymInt mask) {
 
 void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer) {
   const TileReduction& r = tile_.reductions[a.id];
-  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  const StateOperands neutral = NeutralState(r);
   if (a.shifts_elements()) return AccumulateShifted(a, inside);
+  if (a.top >= 0) return AddExponential(a, inside);
   StateOperands state;
   if (r.merge) {
     for (TileId id : r.operands) state.push_back(Read(id));
@@ -106,7 +111,7 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
     w_.Set(a.fragments[2], RowSlot(), OpKind::Add, {before, state[2]});
     return;
   }
-  MergeState(w_, r.op, a.fragments, SlotOf(a), state);
+  MergeState(w_, r, a.fragments, SlotOf(a), state);
 }
 
 // Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983, shifted data.
@@ -373,7 +378,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
   for (size_t i = 0; i < accumulators.size(); ++i) {
     const Accumulator& a = accumulators[i];
     const TileReduction& r = tile_.reductions[a.id];
-    const StateOperands neutral = NeutralState(r.op, r.dtype);
+    const StateOperands neutral = NeutralState(r);
     auto read = [&](size_t component, int fragment, SymInt state) {
       const DType dtype = ExchangedType(w_.dtype(fragment));
       const bool same = dtype == w_.dtype(fragment);
@@ -394,7 +399,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
           state.push_back(Operand::Reg(w_.NewFragment("s", w_.dtype(a.fragments[c]))));
           read(c, state.back().fragment, (other + 1) * lanes + lane);
         }
-        MergeState(w_, r.op, a.fragments, 0, state);
+        MergeState(w_, r, a.fragments, 0, state);
       });
     }
     FoldLanes(a, masks);
@@ -417,8 +422,8 @@ void Expander::MergeIntoRows(const Accumulator& a, Take take) {
   }
   OverStates(a, [&] {
     StateOperands state;
-    for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, SlotOf(a)));
-    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
+    for (int c = 0; c < NumComponents(r); ++c) state.push_back(take(c, SlotOf(a)));
+    MergeState(w_, r, a.fragments, SlotOf(a), state);
   });
 }
 

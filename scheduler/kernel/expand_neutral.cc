@@ -24,7 +24,7 @@ bool Expander::IsNeutralOutside(const Accumulator& a) {
     return r.products ? IsZeroProduct(r.operands[0], r.operands[1]) : IsZeroOutside(r.operands[0]);
   }
   const auto fill = fills_.find(LoadUnderCasts(r.operands[0]));
-  return fill != fills_.end() && fill->second.f == NeutralState(r.op, r.dtype)[0].constant.f;
+  return fill != fills_.end() && fill->second.f == NeutralState(r)[0].constant.f;
 }
 
 // The load that the value is, in another float type perhaps; -1 if it is something else.
@@ -46,7 +46,7 @@ void Expander::ChooseFills() {
         !tile_.values[load].predicate.is_same(1)) {
       continue;
     }
-    fills_.emplace(load, NeutralState(r.op, r.dtype)[0].constant);
+    fills_.emplace(load, NeutralState(r)[0].constant);
   }
 }
 

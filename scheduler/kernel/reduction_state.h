@@ -1,24 +1,32 @@
 // The running state of a reduction, as statements: one component for sums, products, extrema, any
-// and all; value and index for argmax and argmin; average, m2 and count for Welford.
+// and all; value and index for argmax and argmin; average, m2 and count for Welford; maximum and
+// sum for a maximum with a sum of exponentials beside it.
 #pragma once
 
 #include <vector>
 
 #include "ir/ops.h"
 #include "scheduler/kernel/block_writer.h"
+#include "scheduler/kernel/tile.h"
 
 namespace seam::kernel {
 
 using StateOperands = std::vector<Operand>;  // One for each component.
 
-// The state of no elements. `dtype` is the accumulated type.
-StateOperands NeutralState(OpKind reduction, DType dtype);
+// The state of no elements.
+StateOperands NeutralState(const TileReduction& reduction);
 
 // Folds `b` into the state held at `slot` of `fragments`, earlier elements first. Sums and the like
 // keep the order a + b; ties of argmax go to the lower index in any order. Welford: Chan's formula.
-// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.
-void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
-                const StateOperands& b);
+// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983. Maximum and
+// sum: the sum of the lesser maximum shrinks, in the same way whichever of the two `b` is.
+// Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018.
+void MergeState(BlockWriter& w, const TileReduction& reduction, const std::vector<int>& fragments,
+                SymInt slot, const StateOperands& b);
+
+// By which a sum of exponentials shrinks where its maximum grows; 0 where there was no maximum yet,
+// or nothing but -infinity, whatever the new one is.
+Operand Shrinkage(BlockWriter& w, OpKind exponential, DType dtype, Operand before, Operand after);
 
 // The part of a merge of Welford states that depends on their counts alone: states that have as
 // many elements as others beside them share it, and its division.

@@ -65,6 +65,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.pace = s.stages > 0 && !s.tickets && pick.Chance(50) ? 1 + pick.Below(3) : 0;
   }
   s.chan_welford = pick.Chance(50);
+  s.online = pick.Chance(50);
   s.cluster = 1;
   s.finish_lanes = pick.PowerOfTwo(32);
   s.one_launch = pick.Chance(60);
