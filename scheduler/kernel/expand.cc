@@ -229,7 +229,7 @@ absl::Status Expander::ExpandPass(int pass) {
         if (!IsSummedByStep(of_step[i])) continue;
         const SymInt slot = SlotOf(of_step[i]);
         OverStates(of_step[i], [&] {
-          MergeState(w_, tile_.reductions[accumulators[i].id], accumulators[i].fragments, slot,
+          MergeState(w_, OpKind::Sum, accumulators[i].fragments, slot,
                      {Operand::Reg(of_step[i].fragments[0], slot)});
         });
       }

@@ -33,7 +33,7 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
     OverRowSlots(
         [&] { w_.Set(a.pivot, RowSlot(), OpKind::Copy, {BlockWriter::Number(r.dtype, 0)}); });
   }
-  if (r.exponential && !r.merge) {
+  if (r.exponential) {
     a.top = w_.NewFragment("top", r.dtype, RowSlots());
     a.terms = w_.NewFragment("terms", r.dtype, RowSlots());
   }
@@ -111,7 +111,7 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
     w_.Set(a.fragments[2], RowSlot(), OpKind::Add, {before, state[2]});
     return;
   }
-  MergeState(w_, r, a.fragments, SlotOf(a), state);
+  MergeState(w_, r.op, a.fragments, SlotOf(a), state);
 }
 
 // Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983, shifted data.
@@ -279,6 +279,14 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
     w_.Emit(load);
     if (!same) w_.Set(fragment, to, OpKind::Cast, {Operand::Reg(load.fragment)});
   };
+  if (tile_.reductions[a.id].exponential) {
+    const auto take_any = [&](int component, SymInt slot, SymInt warp) {
+      const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
+      read(component, fragment, 0, slot, warp);
+      return Operand::Reg(fragment);
+    };
+    return MergeOnline(a, warps, take_any, {});
+  }
   OverRowSlots([&] {
     for (size_t c = 0; c < a.fragments.size(); ++c)
       read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
@@ -304,6 +312,12 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
 }
 
 void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
+  if (tile_.reductions[a.id].exponential) {
+    const auto own = [&](int component, SymInt slot, SymInt) {
+      return Operand::Reg(a.fragments[component], slot);
+    };
+    return masks.empty() ? void() : MergeOnline(a, 1, own, masks);
+  }
   const bool symmetric = tile_.reductions[a.id].op != OpKind::Welford;
   for (int mask : masks) {
     MergeIntoRows(a, [&](int component, SymInt slot) {
@@ -391,6 +405,15 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
       w_.Emit(load);
       if (!same) w_.Set(fragment, 0, OpKind::Cast, {Operand::Reg(load.fragment)});
     };
+    if (r.exponential) {
+      const auto take = [&](int component, SymInt, SymInt nth) {
+        const int fragment = w_.NewFragment("s", r.dtype);
+        read(component, fragment, nth * lanes + lane);
+        return Operand::Reg(fragment);
+      };
+      MergeOnline(a, each, take, masks);
+      continue;
+    }
     for (size_t c = 0; c < a.fragments.size(); ++c) read(c, a.fragments[c], lane);
     if (each > 1) {
       w_.Loop(other, each - 1, true, [&] {
@@ -399,7 +422,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
           state.push_back(Operand::Reg(w_.NewFragment("s", w_.dtype(a.fragments[c]))));
           read(c, state.back().fragment, (other + 1) * lanes + lane);
         }
-        MergeState(w_, r, a.fragments, 0, state);
+        MergeState(w_, r.op, a.fragments, 0, state);
       });
     }
     FoldLanes(a, masks);
@@ -423,7 +446,7 @@ void Expander::MergeIntoRows(const Accumulator& a, Take take) {
   OverStates(a, [&] {
     StateOperands state;
     for (int c = 0; c < NumComponents(r); ++c) state.push_back(take(c, SlotOf(a)));
-    MergeState(w_, r, a.fragments, SlotOf(a), state);
+    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
   });
 }
 

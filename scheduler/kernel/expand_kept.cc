@@ -209,7 +209,7 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
           w_.Emit(load);
           state.push_back(Operand::Reg(load.fragment));
         }
-        MergeState(w_, r, a.fragments, 0, state);
+        MergeState(w_, r.op, a.fragments, 0, state);
       }
     };
     const SymInt rounds = CeilDiv(entries, lanes);

@@ -17,6 +17,7 @@
 // Thread-safety: none; one expansion has one Expander.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -240,6 +241,10 @@ class Expander {
                 std::vector<Accumulator>& accumulators,
                 const std::vector<const TileStore*>& stores);
   void FindTops(const std::vector<TileId>& ids, SpaceState& space, std::vector<Accumulator> tops);
+  void MergeOnline(const Accumulator& a, int64_t states,
+                   const std::function<Operand(int, SymInt, SymInt)>& take,
+                   const std::vector<int>& masks);
+  Operand Shrinkage(int id, Operand before, Operand after);
   void AddExponential(const Accumulator& a, std::optional<Operand> inside);
   void FinishSum(const Accumulator& a);
   bool HasLooseSum(int id) const;

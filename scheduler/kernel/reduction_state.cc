@@ -1,7 +1,5 @@
 #include "scheduler/kernel/reduction_state.h"
 
-#include <limits>
-
 namespace seam::kernel {
 namespace {
 
@@ -22,20 +20,6 @@ OpKind Combiner(OpKind reduction) {
     default:
       return OpKind::LogicalAnd;
   }
-}
-
-void MergeMaxAndSum(BlockWriter& w, OpKind exponential, const std::vector<int>& f, SymInt slot,
-                    const StateOperands& b) {
-  const Operand max = Operand::Reg(f[0], slot), sum = Operand::Reg(f[1], slot);
-  const DType t = w.dtype(f[0]);
-  const Operand here = w.Make(DType::Bool, OpKind::Ge, {max, b[0]});
-  const Operand greatest = w.Make(t, OpKind::Maximum, {max, b[0]});
-  const Operand least = w.Make(t, OpKind::Minimum, {max, b[0]});
-  const Operand of_greatest = w.Make(t, OpKind::Where, {here, sum, b[1]});
-  const Operand of_least = w.Make(t, OpKind::Where, {here, b[1], sum});
-  const Operand factor = Shrinkage(w, exponential, t, least, greatest);
-  w.Set(f[1], slot, OpKind::Fma, {of_least, factor, of_greatest});
-  w.Set(f[0], slot, OpKind::Copy, {greatest});
 }
 
 void MergeArg(BlockWriter& w, OpKind reduction, const std::vector<int>& f, SymInt slot,
@@ -95,14 +79,6 @@ StateOperands NeutralState(const TileReduction& reduction) {
   return {identity};
 }
 
-Operand Shrinkage(BlockWriter& w, OpKind exponential, DType t, Operand before, Operand after) {
-  const Operand none = BlockWriter::Number(t, -std::numeric_limits<double>::infinity());
-  const Operand empty = w.Make(DType::Bool, OpKind::Eq, {before, none});
-  const Operand growth = w.Make(t, OpKind::Sub, {before, after});
-  const Operand factor = w.Make(t, exponential, {growth});
-  return w.Make(t, OpKind::Where, {empty, BlockWriter::Number(t, 0), factor});
-}
-
 WelfordWeights WeighWelford(BlockWriter& w, DType t, Operand count, Operand more) {
   const Operand total = w.Make(t, OpKind::Add, {count, more});
   // Where both sides are empty the weight is 0 / 1.
@@ -125,16 +101,15 @@ void MergeWelford(BlockWriter& w, const std::vector<int>& f, SymInt slot, Operan
   w.Set(f[2], slot, OpKind::Copy, {weights.total});
 }
 
-void MergeState(BlockWriter& w, const TileReduction& reduction, const std::vector<int>& fragments,
-                SymInt slot, const StateOperands& b) {
-  if (reduction.exponential) return MergeMaxAndSum(w, *reduction.exponential, fragments, slot, b);
-  if (reduction.op == OpKind::Welford) {
+void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
+                const StateOperands& b) {
+  if (reduction == OpKind::Welford) {
     const Operand count = Operand::Reg(fragments[2], slot);
     const WelfordWeights weights = WeighWelford(w, w.dtype(fragments[2]), count, b[2]);
     return MergeWelford(w, fragments, slot, b[0], b[1], weights);
   }
-  if (IsArg(reduction.op)) return MergeArg(w, reduction.op, fragments, slot, b);
-  w.Set(fragments[0], slot, Combiner(reduction.op), {Operand::Reg(fragments[0], slot), b[0]});
+  if (IsArg(reduction)) return MergeArg(w, reduction, fragments, slot, b);
+  w.Set(fragments[0], slot, Combiner(reduction), {Operand::Reg(fragments[0], slot), b[0]});
 }
 
 StateOperands ElementState(OpKind reduction, DType dtype, Operand value, Operand position) {

@@ -18,15 +18,10 @@ StateOperands NeutralState(const TileReduction& reduction);
 
 // Folds `b` into the state held at `slot` of `fragments`, earlier elements first. Sums and the like
 // keep the order a + b; ties of argmax go to the lower index in any order. Welford: Chan's formula.
-// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983. Maximum and
-// sum: the sum of the lesser maximum shrinks, in the same way whichever of the two `b` is.
-// Source: Milakov, Gimelshein, "Online normalizer calculation for softmax", 2018.
-void MergeState(BlockWriter& w, const TileReduction& reduction, const std::vector<int>& fragments,
-                SymInt slot, const StateOperands& b);
-
-// By which a sum of exponentials shrinks where its maximum grows; 0 where there was no maximum yet,
-// or nothing but -infinity, whatever the new one is.
-Operand Shrinkage(BlockWriter& w, OpKind exponential, DType dtype, Operand before, Operand after);
+// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983. States of
+// maximum and sum are merged several at once (expand_online.cc).
+void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
+                const StateOperands& b);
 
 // The part of a merge of Welford states that depends on their counts alone: states that have as
 // many elements as others beside them share it, and its division.
