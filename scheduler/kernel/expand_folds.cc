@@ -279,22 +279,18 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
     w_.Emit(load);
     if (!same) w_.Set(fragment, to, OpKind::Cast, {Operand::Reg(load.fragment)});
   };
-  if (tile_.reductions[a.id].exponential) {
-    const auto take_any = [&](int component, SymInt slot, SymInt warp) {
-      const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
-      read(component, fragment, 0, slot, warp);
-      return Operand::Reg(fragment);
-    };
-    return MergeOnline(a, warps, take_any, {});
-  }
+  const auto take_from = [&](int component, SymInt slot, SymInt warp) {
+    const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
+    read(component, fragment, 0, slot, warp);
+    return Operand::Reg(fragment);
+  };
+  if (tile_.reductions[a.id].exponential) return MergeOnline(a, warps, take_from, {});
   OverRowSlots([&] {
     for (size_t c = 0; c < a.fragments.size(); ++c)
       read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
   });
   const auto take = [&](int component, SymInt slot) {
-    const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
-    read(component, fragment, 0, slot, other + 1);
-    return Operand::Reg(fragment);
+    return take_from(component, slot, other + 1);
   };
   if (a.pivot < 0) return w_.Loop(other, warps - 1, true, [&] { MergeIntoRows(a, take); });
   const Operand count = Operand::Reg(a.fragments[2]);
@@ -316,7 +312,8 @@ void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
     const auto own = [&](int component, SymInt slot, SymInt) {
       return Operand::Reg(a.fragments[component], slot);
     };
-    return masks.empty() ? void() : MergeOnline(a, 1, own, masks);
+    if (!masks.empty()) MergeOnline(a, 1, own, masks);
+    return;
   }
   const bool symmetric = tile_.reductions[a.id].op != OpKind::Welford;
   for (int mask : masks) {

@@ -23,7 +23,10 @@ bool Expander::IsNeutralOutside(const Accumulator& a) {
   if (r.op == OpKind::Sum) {
     return r.products ? IsZeroProduct(r.operands[0], r.operands[1]) : IsZeroOutside(r.operands[0]);
   }
-  const auto fill = fills_.find(LoadUnderCasts(r.operands[0]));
+  const TileId load = LoadUnderCasts(r.operands[0]);
+  // What is the same in all columns changes no maximum, but the sum beside it.
+  if (r.exponential && load >= 0 && levels_[load] < Level::kUnit) return false;
+  const auto fill = fills_.find(load);
   return fill != fills_.end() && fill->second.f == NeutralState(r)[0].constant.f;
 }
 

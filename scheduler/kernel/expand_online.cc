@@ -56,10 +56,11 @@ void Expander::FindTops(const std::vector<TileId>& ids, SpaceState& space,
     const TileId id = ids[i];
     const TileValue& value = tile_.values[id];
     if (!needed[id] && (levels_[id] <= Level::kRow || !IsLoadedFirst(id, space))) continue;
-    first.insert(first.begin(), id);
+    first.push_back(id);
     for (TileId operand : value.operands) needed[operand] = true;
     for (int let : value.lets) needed[tile_.lets[let].value] = true;
   }
+  absl::c_reverse(first);
   loads_again_ = true;
   ExpandStep(first, space, tops, {});
   loads_again_ = false;

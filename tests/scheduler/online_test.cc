@@ -176,6 +176,21 @@ TEST(Online, RowsOfEverySize) {
   }
 }
 
+// A value that is the same in all columns is masked nowhere.
+TEST(Online, OneColumn) {
+  for (const Lay& lay : Lays(false)) {
+    SCOPED_TRACE(lay.name);
+    GroupRun run = Laid(lay, {{"M", 7}, {"N", 1}});
+    const auto edit = run.edit;
+    run.edit = [=](Schedule& s) {
+      edit(s);
+      s.facts = {{"N", 1, 1}};
+    };
+    for (const char* body : {kSoftmax, kLogSumExp, kMasked})
+      ExpectRightOnline(Graph("f32", body), run);
+  }
+}
+
 TEST(Online, EveryGraph) {
   for (const char* dtype : {"f32", "bf16"}) {
     for (const int64_t columns : {40, 515}) {
