@@ -13,7 +13,9 @@
 namespace seam {
 
 KeptRows::KeptRows(const SizedGroup& sized, TracedKernel traced)
-    : input_words_(sized.input_words), traced_(std::move(traced)) {
+    : input_words_(sized.input_words),
+      traced_(std::move(traced)),
+      has_online_sums_(!FindOnlineSums(traced_).empty()) {
   resident_.resize(traced_.tile.spaces.size());
   for (int space : traced_.held_spaces) resident_[space] = true;
 }
@@ -27,8 +29,7 @@ absl::StatusOr<KeptRows> KeptRows::Of(const SizedGroup& sized, const Schedule& s
 }
 
 bool KeptRows::GainsOnline(const Schedule& s) const {
-  const bool gains = !s.persistent || (s.cluster > 1 && !s.outer);
-  return gains && !FindOnlineSums(traced_).empty();
+  return has_online_sums_ && (!s.persistent || (s.cluster > 1 && !s.outer));
 }
 
 double KeptRows::Words(int registers, const Schedule& s) const {

@@ -59,6 +59,7 @@ class KeptRows {
 
   double input_words_;
   TracedKernel traced_;
+  bool has_online_sums_;
   std::vector<bool> resident_;
 };
 

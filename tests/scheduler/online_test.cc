@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
+#include "scheduler/alternatives.h"
 #include "scheduler/trace.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
@@ -374,6 +376,29 @@ TEST(Online, WhereItSaves) {
   EXPECT_THAT(chosen(kSoftmax, 1, 200000).ToString(), HasSubstr("maximum and sum in one pass"));
   EXPECT_FALSE(chosen(kSoftmax, 4, 512).online);
   EXPECT_FALSE(chosen("  y = sum(exp(x), axes=[1])\n  output y\n", 1, 200000).online);
+}
+
+// Both are worth timing where the one may save something.
+TEST(Online, Alternatives) {
+  for (const int64_t columns : {1000, 200000}) {
+    const absl::StatusOr<Fusion> group = ParseFusion(Graph("bf16", kSoftmax));
+    ASSERT_TRUE(group.ok()) << group.status();
+    ScheduleContext context;
+    context.sizes = {512, columns};
+    context.device = Devices()[0];
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    EXPECT_EQ(chosen->online, columns > 100000) << chosen->ToString();
+    const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+    ASSERT_TRUE(list.ok()) << list.status();
+    std::set<bool> in_clusters, held;
+    for (const Schedule& s : *list) {
+      if (s.persistent) (s.cluster > 1 ? in_clusters : held).insert(s.online);
+    }
+    EXPECT_FALSE(held.contains(true));
+    EXPECT_EQ(in_clusters.size(), columns > 100000 ? 2 : 0);
+  }
 }
 
 TEST(Online, OnlyOfTheMaximumOfTheSameElements) {
