@@ -41,8 +41,8 @@ class KeptRows {
   int64_t KeptPeriod() const;
 
   // Whether it saves an exchange of a cluster's CTAs or a pass over memory to have a sum of
-  // exponentials in the pass of its maximum (Schedule::online). Where a CTA holds the row it costs
-  // an exponential more.
+  // exponentials in the pass of its maximum (Schedule::online), for an exponential more of each
+  // element.
   bool GainsOnline(const Schedule& s) const;
 
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.

@@ -840,7 +840,8 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
 // What takes one pass, or one exchange, instead of two.
 void ChoosePasses(const KeptRows& rows, Schedule& s) {
   s.chan_welford = !s.persistent;
-  s.online = rows.GainsOnline(s);
+  // An exchange of a cluster's CTAs costs less than the exponentials that it would save.
+  s.online = !s.persistent && rows.GainsOnline(s);
 }
 
 // How a thread reaches its elements: the widest vector, at most `limit`, and what of the sizes the
