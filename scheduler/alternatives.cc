@@ -310,8 +310,9 @@ class RowAlternatives {
 
   // How far it is from the heuristic's in what matters least or costs registers.
   int Steps(const Schedule& s) const {
-    int steps = (s.early != chosen_.early) + (s.facts != chosen_.facts) + (s.stages == 2) +
-                2 * s.reread + (s.row_warps > 1 && s.threads() > 128);
+    int steps = (s.early != chosen_.early) + (s.online != chosen_.online) +
+                (s.facts != chosen_.facts) + (s.stages == 2) + 2 * s.reread +
+                (s.row_warps > 1 && s.threads() > 128);
     for (int vector = s.vector; vector < chosen_.vector; vector *= 2) steps += 2;
     return steps;
   }
@@ -389,7 +390,16 @@ class RowAlternatives {
     }
   }
 
-  void Add(const Schedule& s) {
+  // With and without sums of exponentials in the pass of their maxima, where that may pay.
+  void Add(Schedule s) {
+    for (const bool online : {false, true}) {
+      if (online && !rows_.GainsOnline(s)) continue;
+      s.online = online;
+      AddOne(s);
+    }
+  }
+
+  void AddOne(const Schedule& s) {
     if (!CheckSchedule(s).ok()) return;
     const int points = s.registers * s.vector;
     double words = (s.reread ? 0 : Words(s)) + points * states_;
@@ -403,7 +413,8 @@ class RowAlternatives {
     double bytes = element_bytes * s.registers * s.vector;
     if (s.stages > 0) bytes *= s.stages - 1;
     // Of all passes the first brings what is read, the last writes.
-    const double reads = s.persistent ? 1 : 1.0 + 0.5 * std::max(1, sized_.shape.max_depth);
+    const int passes = std::max(1, sized_.shape.max_depth - s.online);
+    const double reads = s.persistent ? 1 : 1.0 + 0.5 * passes;
     collector_.Add(s, collector_.Cost(s, words, bytes, reads), Steps(s));
   }
 

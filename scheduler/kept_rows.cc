@@ -13,7 +13,9 @@
 namespace seam {
 
 KeptRows::KeptRows(const SizedGroup& sized, TracedKernel traced)
-    : input_words_(sized.input_words), traced_(std::move(traced)) {
+    : input_words_(sized.input_words),
+      traced_(std::move(traced)),
+      has_online_sums_(!FindOnlineSums(traced_).empty()) {
   resident_.resize(traced_.tile.spaces.size());
   for (int space : traced_.held_spaces) resident_[space] = true;
 }
@@ -24,6 +26,10 @@ absl::StatusOr<KeptRows> KeptRows::Of(const SizedGroup& sized, const Schedule& s
   options.alignment_bytes = s.alignment_bytes;
   SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(*sized.group, sized.shape, options));
   return KeptRows(sized, std::move(traced));
+}
+
+bool KeptRows::GainsOnline(const Schedule& s) const {
+  return has_online_sums_ && (!s.persistent || (s.cluster > 1 && !s.outer));
 }
 
 double KeptRows::Words(int registers, const Schedule& s) const {

@@ -40,6 +40,11 @@ class KeptRows {
   int64_t KeptBytes(const Schedule& s) const;
   int64_t KeptPeriod() const;
 
+  // Whether it saves an exchange of a cluster's CTAs or a pass over memory to have a sum of
+  // exponentials in the pass of its maximum (Schedule::online), for an exponential more of each
+  // element.
+  bool GainsOnline(const Schedule& s) const;
+
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them.
   int64_t StageBytes(const Schedule& s) const;
 
@@ -54,6 +59,7 @@ class KeptRows {
 
   double input_words_;
   TracedKernel traced_;
+  bool has_online_sums_;
   std::vector<bool> resident_;
 };
 

@@ -113,12 +113,16 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int p
   return s;
 }
 
-std::vector<Stage> StagesOf(const Fusion& group, const GroupShape& shape,
-                            const Schedule& schedule) {
+absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShape& shape,
+                                            const Schedule& schedule) {
   TraceOptions trace;
   trace.facts = schedule.facts;
   trace.chan_welford = schedule.chan_welford || schedule.split > 1;
   trace.alignment_bytes = schedule.alignment_bytes;
+  if (schedule.online) {
+    SEAM_ASSIGN_OR_RETURN(const TracedKernel whole, Trace(group, shape, trace));
+    trace.online = FindOnlineSums(whole);
+  }
   trace.split = schedule.split;
   std::vector<Stage> stages;
   if (schedule.split > 1) {
@@ -195,7 +199,8 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
   return absl::OkStatus();
 }
 
-absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKernel& traced) {
+absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKernel& traced,
+                                           bool backward) {
   const Schedule& schedule = stage.schedule;
   kernel::ExpandOptions expand;
   expand.layout = LayoutOf(schedule);
@@ -210,7 +215,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;
-  expand.backward = stage.trace.stage % 2 == 1;
+  expand.backward = backward;
   expand.index32 = schedule.index32;
   if (schedule.shift) expand.start = kernel::RowStart(traced.tile);
   // Those that a row holds whole are so by guards; others only if their extent is known.
@@ -300,14 +305,16 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   SymImporter pinned = Pinned(group, schedule);
   plan.guards = GuardsOf(group, shape, schedule, pinned);
   SEAM_RETURN_IF_ERROR(AddWorkspaces(group, shape, schedule, pinned, &plan));
-  for (const Stage& stage : StagesOf(group, shape, schedule)) {
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Stage> stages, StagesOf(group, shape, schedule));
+  for (const Stage& stage : stages) {
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(group, stage.shape, stage.trace));
     if (traced.tile.stores.empty() && traced.partials.empty()) continue;
     kernel::TileKernel& tile = traced.tile;
     kernel::SumProducts(tile);
     tile.name = KernelName(group, schedule) + stage.suffix;
     tile.summary = schedule.ToString();
-    SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel, ExpandStage(stage, traced));
+    const bool backward = schedule.split > 1 && plan.launches.size() % 2 == 1;
+    SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel, ExpandStage(stage, traced, backward));
     plan.launches.push_back(
         {std::move(kernel), std::move(traced.sources), std::move(traced.arguments)});
   }

@@ -844,6 +844,13 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device);
 }
 
+// What takes one pass, or one exchange, instead of two.
+void ChoosePasses(const KeptRows& rows, Schedule& s) {
+  s.chan_welford = !s.persistent;
+  // An exchange of a cluster's CTAs costs less than the exponentials that it would save.
+  s.online = !s.persistent && rows.GainsOnline(s);
+}
+
 // How a thread reaches its elements: the widest vector, at most `limit`, and what of the sizes the
 // kernel knows.
 absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedule& s) {
@@ -875,7 +882,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crosses_all_rows()) {
     ChooseCrossed(sized, rows, s);
     ChooseFinish(sized, s);
-    if (!s.persistent) s.chan_welford = true;
+    ChoosePasses(rows, s);
     return s;
   }
   const auto choose_inner = [&](Schedule& inner) {
@@ -922,8 +929,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
+  ChoosePasses(rows, s);
   if (!s.persistent) {
-    s.chan_welford = true;
     // Rows that are read step by step are found by a few instructions each time, not by a division.
     Pin(sized, rows.ColumnDivisors(false), s);
   }

@@ -40,6 +40,7 @@ std::string Schedule::ToString() const {
       if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
       if (early) absl::StrAppend(&text, ", weights loaded early");
       if (chan_welford) absl::StrAppend(&text, ", statistics in one pass");
+      if (online) absl::StrAppend(&text, ", maximum and sum in one pass");
     }
     if (min_ctas_per_sm > 0) absl::StrAppend(&text, ", at least ", min_ctas_per_sm, " CTAs an SM");
     absl::StrAppend(&text, ", ", index32 ? 32 : 64, "-bit indices, bases aligned to ",

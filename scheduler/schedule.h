@@ -64,6 +64,8 @@ struct Schedule {
                        // first reduction, not after.
   bool chan_welford =
       false;  // Statistics in one pass by merging; else mean first, then squared deviations.
+  bool online = false;  // Softmax: a sum of exponentials in the pass of the maximum that is taken
+                        // off them, by rescaling where it grows; else in the next.
   int alignment_bytes = 16;  // Required of every base address.
   bool index32 = false;      // 32-bit index arithmetic, guarded.
   int min_ctas_per_sm = 0;

@@ -12,7 +12,8 @@ template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, lanes_per_row, warps_per_row, row_warps, registers, persistent, split,
          grid, cluster, stages, reread, blocks, runs, tickets, pace, finish_lanes, one_launch,
-         shift, early, chan_welford, alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
+         shift, early, chan_welford, online, alignment_bytes, index32, min_ctas_per_sm, facts,
+         islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
@@ -35,6 +36,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("shift", shift);
   visit("early", early);
   visit("chan_welford", chan_welford);
+  visit("online", online);
   visit("alignment_bytes", alignment_bytes);
   visit("index32", index32);
   visit("min_ctas_per_sm", min_ctas_per_sm);

@@ -9,6 +9,7 @@
 #include "scheduler/group_shape.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/launch_plan.h"
+#include "scheduler/online.h"
 
 namespace seam {
 
@@ -26,6 +27,7 @@ struct TraceOptions {
   // `finish` the kernel merges those and stores what is finished and has the axes of the rows.
   int places = 0;
   bool finish = false;
+  std::vector<OnlineSum> online;  // Sums that are folded with their maxima.
   int pieces = 1;  // CTAs of a cluster, each of which leaves states of the columns that are kept.
 };
 
@@ -35,8 +37,9 @@ struct TracedKernel {
   std::vector<SymInt> arguments;
   std::vector<std::vector<int>>
       partials;  // Per tile reduction and component: the buffer that takes partial states.
-  std::vector<int> held_spaces;  // Those of GroupShape::held that the kernel has.
-  bool splits_columns = false;   // Some pass runs over columns that CTAs share.
+  std::vector<ExprId> reductions;  // Per tile reduction: the expression that it computes.
+  std::vector<int> held_spaces;    // Those of GroupShape::held that the kernel has.
+  bool splits_columns = false;     // Some pass runs over columns that CTAs share.
 };
 
 // The type in which a reduction accumulates: the operand's own for extrema and statistics, wider

@@ -47,12 +47,33 @@ absl::StatusOr<const std::vector<TileId>*> Tracer::EnsureReduction(ExprId e) {
   std::vector<TileId> results;
   if (IsEmpty(group_.operands(e)[0])) {
     for (int r = 0; r < group_.num_results(e); ++r) results.push_back(Neutral(e));
+  } else if (const OnlineSum* online = OnlineSumOf(e)) {
+    SEAM_RETURN_IF_ERROR(EnsureReduction(online->max).status());
+    return &reduced_.at(e);
   } else if (options_.finish || (options_.split > 1 && DepthOf(e) < options_.stage)) {
     results = MergePartials(e);
   } else {
     SEAM_ASSIGN_OR_RETURN(results, Reduce(e));
   }
   return &(reduced_[e] = std::move(results));
+}
+
+const OnlineSum* Tracer::OnlineSumOf(ExprId sum) const {
+  const auto found = absl::c_find_if(options_.online, [&](auto& o) { return o.sum == sum; });
+  return found == options_.online.end() ? nullptr : &*found;
+}
+
+const OnlineSum* Tracer::SumBeside(ExprId max) const {
+  const auto found = absl::c_find_if(options_.online, [&](auto& o) { return o.max == max; });
+  return found == options_.online.end() ? nullptr : &*found;
+}
+
+// What the components of a state are: those of `e`, and the sum that comes with a maximum.
+std::vector<PartialSlot> Tracer::ComponentsOf(ExprId e) const {
+  std::vector<PartialSlot> components;
+  for (int c = 0; c < kernel::NumComponents(group_.op(e)); ++c) components.push_back({e, c});
+  if (const OnlineSum* online = SumBeside(e)) components.push_back({online->sum, 0});
+  return components;
 }
 
 // What a reduction over no elements gives.
@@ -133,11 +154,11 @@ std::vector<TileId> Tracer::MergePartials(ExprId e) {
   merge.dtype = t;
   merge.merge = true;
   merge.pass = PassOf(0, space);
-  for (int c = 0; c < kernel::NumComponents(merge.op); ++c) {
+  for (const PartialSlot& slot : ComponentsOf(e)) {
     TileValue load;
     load.kind = TileKind::Load;
-    load.dtype = kernel::ComponentType(merge.op, t, c);
-    load.buffer = PartialBuffer(e, c, t, false);
+    load.dtype = kernel::ComponentType(group_.op(slot.expr), t, slot.component);
+    load.buffer = PartialBuffer(slot.expr, slot.component, t, false);
     load.index = index;
     merge.operands.push_back(Add(std::move(load)));
   }
@@ -201,10 +222,12 @@ int Tracer::AddReduction(kernel::TileReduction reduction, ExprId e) {
   const bool leaves = options_.split > 1 || shape_.crosses[e.index()] != Crossing::kNone;
   if (leaves && !reduction.merge) {
     out_.splits_columns |= options_.split > 1;
-    for (int c = 0; c < kernel::NumComponents(reduction.op); ++c)
-      buffers.push_back(PartialBuffer(e, c, reduction.dtype, true));
+    for (const PartialSlot& slot : ComponentsOf(e))
+      buffers.push_back(PartialBuffer(slot.expr, slot.component, reduction.dtype, true));
   }
+  if (const OnlineSum* online = SumBeside(e)) reduction.exponential = online->exponential;
   out_.partials.push_back(std::move(buffers));
+  out_.reductions.push_back(e);
   tile_.reductions.push_back(std::move(reduction));
   return static_cast<int>(tile_.reductions.size()) - 1;
 }
@@ -244,6 +267,10 @@ std::vector<TileId> Tracer::Results(ExprId e, int reduction, DType accumulator) 
             Count(e, accumulator)};
   }
   if (kernel::NumComponents(op) == 2) return {Result(reduction, 1, DType::I64)};
+  if (const OnlineSum* online = SumBeside(e)) {
+    reduced_[online->sum] = {
+        Cast(Result(reduction, 1, accumulator), group_.dtype(group_.result(online->sum)))};
+  }
   return {Cast(Result(reduction, 0, accumulator), group_.dtype(group_.result(e)))};
 }
 

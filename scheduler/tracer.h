@@ -57,7 +57,11 @@ class Tracer {
   absl::Status TraceOutput(int output, ValId v);
   // In a split plan every stage has its merges first, then one round of columns.
   int StageDepth(int depth) const { return options_.split > 1 ? 1 : depth * 2 + 1; }
-  int DepthOf(ExprId e) const { return shape_.depth[group_.operands(e)[0].index()]; }
+  // A sum that comes with its maximum has that one's depth.
+  int DepthOf(ExprId e) const {
+    if (const OnlineSum* online = OnlineSumOf(e)) e = online->max;
+    return shape_.depth[group_.operands(e)[0].index()];
+  }
   int PassOf(int depth, int space);
   void FinishPasses();
 
@@ -71,6 +75,9 @@ class Tracer {
   int AddReduction(kernel::TileReduction reduction, ExprId e);
   int PartialBuffer(ExprId e, int component, DType dtype, bool written);
   std::vector<TileId> Results(ExprId e, int reduction, DType accumulator);
+  const OnlineSum* OnlineSumOf(ExprId sum) const;
+  const OnlineSum* SumBeside(ExprId max) const;
+  std::vector<PartialSlot> ComponentsOf(ExprId e) const;
   TileId Neutral(ExprId e);
   TileId Count(ExprId e, DType t);
 

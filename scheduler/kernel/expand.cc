@@ -224,7 +224,7 @@ absl::Status Expander::ExpandPass(int pass) {
       for (Accumulator& a : of_step) {
         if (IsSummedByStep(a)) a = NewAccumulator(a.id);
       }
-      ExpandStep(ids, space, of_step, column_stores);
+      FoldStep(ids, space, of_step, column_stores);
       for (size_t i = 0; i < of_step.size(); ++i) {
         if (!IsSummedByStep(of_step[i])) continue;
         const SymInt slot = SlotOf(of_step[i]);
@@ -243,7 +243,7 @@ absl::Status Expander::ExpandPass(int pass) {
     };
     if (space.steps.is_same(1)) {
       find_pivots(space);
-      ExpandStep(ids, space, accumulators, column_stores);
+      FoldStep(ids, space, accumulators, column_stores);
     } else {
       const bool backward = before % 2 == 1;
       SpaceState first = LoadFirstStep(ids, space_index, backward);
@@ -270,7 +270,7 @@ absl::Status Expander::ExpandPass(int pass) {
         a.pivot = -1;
         a.merges = false;
       }
-      ExpandStep(Collect(pass), spaces_[space_index], each, column_stores);
+      FoldStep(Collect(pass), spaces_[space_index], each, column_stores);
     });
   }
   accumulators.resize(folded);
@@ -279,7 +279,10 @@ absl::Status Expander::ExpandPass(int pass) {
   if (!in_the_end.empty() && !synchronized) w_.Emit(CtaSync{});
   FoldKept(in_the_end, pass);
   KeepPackedFor(pass);
-  for (const Accumulator& a : accumulators) StorePartial(a.id, a.fragments);
+  for (const Accumulator& a : accumulators) {
+    StorePartial(a.id, a.fragments);
+    if (tile_.reductions[a.id].exponential) FinishSum(a);
+  }
   return absl::OkStatus();
 }
 
@@ -405,6 +408,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
         mask, [&] { vector(1); }, [] {});
   };
   const bool finds_pivots = absl::c_any_of(accumulators, [](auto& a) { return a.finds_pivot; });
+  const bool last_time = !finds_pivots && !loads_again_;
   const auto points = [&](SymInt mask, bool last) {
     for (Accumulator& a : accumulators) {
       if (a.shifts_elements()) StartStep(a, mask);
@@ -430,7 +434,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       for (const Accumulator& a : accumulators) {
         if (IsKeptByStep(a)) LeaveKept(a);
       }
-      if (!last && !finds_pivots) LoadNextStep();
+      if (!last && last_time) LoadNextStep();
     });
     for (const Accumulator& a : accumulators) {
       if (a.shifts_elements()) EndStep(a);

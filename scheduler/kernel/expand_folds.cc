@@ -19,7 +19,7 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
   const bool each_column = r.over == Over::Rows;
   const int64_t points = registers_ * vector_ + (has_ends_ ? ends_.registers : 0);
   const int slots = each_column ? static_cast<int>(points) : DependsOn(SlotOf(a), v_) ? vector_ : 1;
-  for (int c = 0; c < NumComponents(r.op); ++c)
+  for (int c = 0; c < NumComponents(r); ++c)
     a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
   if (each_column) {
     OverUnits([&] { OverElements([&] { SetNeutral(a); }); });
@@ -33,6 +33,10 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
     OverRowSlots(
         [&] { w_.Set(a.pivot, RowSlot(), OpKind::Copy, {BlockWriter::Number(r.dtype, 0)}); });
   }
+  if (r.exponential) {
+    a.top = w_.NewFragment("top", r.dtype, RowSlots());
+    a.terms = w_.NewFragment("terms", r.dtype, RowSlots());
+  }
   if (a.shifts_elements()) {
     a.sum = w_.NewFragment("sum", r.dtype, RowSlots());
     a.squares = w_.NewFragment("squares", r.dtype, RowSlots());
@@ -42,7 +46,7 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
 
 void Expander::SetNeutral(const Accumulator& a) {
   const TileReduction& r = tile_.reductions[a.id];
-  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  const StateOperands neutral = NeutralState(r);
   for (size_t c = 0; c < a.fragments.size(); ++c)
     w_.Set(a.fragments[c], SlotOf(a), OpKind::Copy, {neutral[c]});
 }
@@ -78,8 +82,9 @@ std::optional<Operand> Expander::InsideFlag(SymInt mask) {
 
 void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer) {
   const TileReduction& r = tile_.reductions[a.id];
-  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  const StateOperands neutral = NeutralState(r);
   if (a.shifts_elements()) return AccumulateShifted(a, inside);
+  if (a.top >= 0) return AddExponential(a, inside);
   StateOperands state;
   if (r.merge) {
     for (TileId id : r.operands) state.push_back(Read(id));
@@ -274,14 +279,18 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
     w_.Emit(load);
     if (!same) w_.Set(fragment, to, OpKind::Cast, {Operand::Reg(load.fragment)});
   };
+  const auto take_from = [&](int component, SymInt slot, SymInt warp) {
+    const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
+    read(component, fragment, 0, slot, warp);
+    return Operand::Reg(fragment);
+  };
+  if (tile_.reductions[a.id].exponential) return MergeOnline(a, warps, take_from, {});
   OverRowSlots([&] {
     for (size_t c = 0; c < a.fragments.size(); ++c)
       read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
   });
   const auto take = [&](int component, SymInt slot) {
-    const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
-    read(component, fragment, 0, slot, other + 1);
-    return Operand::Reg(fragment);
+    return take_from(component, slot, other + 1);
   };
   if (a.pivot < 0) return w_.Loop(other, warps - 1, true, [&] { MergeIntoRows(a, take); });
   const Operand count = Operand::Reg(a.fragments[2]);
@@ -299,6 +308,13 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
 }
 
 void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
+  if (tile_.reductions[a.id].exponential) {
+    const auto own = [&](int component, SymInt slot, SymInt) {
+      return Operand::Reg(a.fragments[component], slot);
+    };
+    if (!masks.empty()) MergeOnline(a, 1, own, masks);
+    return;
+  }
   const bool symmetric = tile_.reductions[a.id].op != OpKind::Welford;
   for (int mask : masks) {
     MergeIntoRows(a, [&](int component, SymInt slot) {
@@ -373,7 +389,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
   for (size_t i = 0; i < accumulators.size(); ++i) {
     const Accumulator& a = accumulators[i];
     const TileReduction& r = tile_.reductions[a.id];
-    const StateOperands neutral = NeutralState(r.op, r.dtype);
+    const StateOperands neutral = NeutralState(r);
     auto read = [&](size_t component, int fragment, SymInt state) {
       const DType dtype = ExchangedType(w_.dtype(fragment));
       const bool same = dtype == w_.dtype(fragment);
@@ -386,6 +402,15 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
       w_.Emit(load);
       if (!same) w_.Set(fragment, 0, OpKind::Cast, {Operand::Reg(load.fragment)});
     };
+    if (r.exponential) {
+      const auto take = [&](int component, SymInt, SymInt nth) {
+        const int fragment = w_.NewFragment("s", r.dtype);
+        read(component, fragment, nth * lanes + lane);
+        return Operand::Reg(fragment);
+      };
+      MergeOnline(a, each, take, masks);
+      continue;
+    }
     for (size_t c = 0; c < a.fragments.size(); ++c) read(c, a.fragments[c], lane);
     if (each > 1) {
       w_.Loop(other, each - 1, true, [&] {
@@ -417,7 +442,7 @@ void Expander::MergeIntoRows(const Accumulator& a, Take take) {
   }
   OverStates(a, [&] {
     StateOperands state;
-    for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, SlotOf(a)));
+    for (int c = 0; c < NumComponents(r); ++c) state.push_back(take(c, SlotOf(a)));
     MergeState(w_, r.op, a.fragments, SlotOf(a), state);
   });
 }

@@ -44,7 +44,7 @@ void Expander::PrepareKept() {
     KeptFold fold{base_->Import(r.kept), base_->Import(r.inner), {}, {}};
     fold.window =
         KeptWindowOf(fold.kept, fold.inner, outer_ ? 1 : vector_, CtaColumns(), registers_);
-    for (int c = 0; c < NumComponents(r.op); ++c) {
+    for (int c = 0; c < NumComponents(r); ++c) {
       fold.arrays.push_back(w_.NewShared("kept", ComponentType(r.op, r.dtype, c),
                                          fold.window.states() * at_.rows_per_cta));
     }
@@ -168,10 +168,10 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
     std::vector<Accumulator> states;
     for (int id : reductions) {
       const TileReduction& r = tile_.reductions[id];
-      const StateOperands neutral = NeutralState(r.op, r.dtype);
+      const StateOperands neutral = NeutralState(r);
       Accumulator a{id, {}};
       a.single = true;
-      for (int c = 0; c < NumComponents(r.op); ++c) {
+      for (int c = 0; c < NumComponents(r); ++c) {
         a.fragments.push_back(w_.NewFragment("kept", ComponentType(r.op, r.dtype, c)));
         if (!steps) continue;
         Load load{a.fragments.back(), 0};
@@ -197,7 +197,7 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
       there = SymAnd(there, SymLt(item, items));
       for (const Accumulator& a : states) {
         const TileReduction& r = tile_.reductions[a.id];
-        const StateOperands neutral = NeutralState(r.op, r.dtype);
+        const StateOperands neutral = NeutralState(r);
         StateOperands state;
         for (size_t c = 0; c < a.fragments.size(); ++c) {
           Load load{w_.NewFragment("s", w_.dtype(a.fragments[c])), 0};
@@ -237,7 +237,7 @@ void Expander::LeaveNeutral(const std::vector<int>& reductions, SymInt kept, Pre
       const TileReduction& r = tile_.reductions[id];
       Accumulator none{id, {}};
       none.single = true;
-      for (int c = 0; c < NumComponents(r.op); ++c)
+      for (int c = 0; c < NumComponents(r); ++c)
         none.fragments.push_back(w_.NewFragment("none", ComponentType(r.op, r.dtype, c)));
       SetNeutral(none);
       StoreKept(none, (at_.row * cluster_ + rank_) * kept + column,

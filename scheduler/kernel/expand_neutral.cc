@@ -23,8 +23,11 @@ bool Expander::IsNeutralOutside(const Accumulator& a) {
   if (r.op == OpKind::Sum) {
     return r.products ? IsZeroProduct(r.operands[0], r.operands[1]) : IsZeroOutside(r.operands[0]);
   }
-  const auto fill = fills_.find(LoadUnderCasts(r.operands[0]));
-  return fill != fills_.end() && fill->second.f == NeutralState(r.op, r.dtype)[0].constant.f;
+  const TileId load = LoadUnderCasts(r.operands[0]);
+  // What is the same in all columns changes no maximum, but the sum beside it.
+  if (r.exponential && load >= 0 && levels_[load] < Level::kUnit) return false;
+  const auto fill = fills_.find(load);
+  return fill != fills_.end() && fill->second.f == NeutralState(r)[0].constant.f;
 }
 
 // The load that the value is, in another float type perhaps; -1 if it is something else.
@@ -46,7 +49,7 @@ void Expander::ChooseFills() {
         !tile_.values[load].predicate.is_same(1)) {
       continue;
     }
-    fills_.emplace(load, NeutralState(r.op, r.dtype)[0].constant);
+    fills_.emplace(load, NeutralState(r)[0].constant);
   }
 }
 

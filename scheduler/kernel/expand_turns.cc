@@ -237,7 +237,7 @@ template <typename Move>
 void Expander::MoveAcrossRows(const Accumulator& a) {
   const TileReduction& r = tile_.reductions[a.id];
   const SpaceState& space = spaces_[tile_.passes[r.pass].space];
-  const StateOperands neutral = NeutralState(r.op, r.dtype);
+  const StateOperands neutral = NeutralState(r);
   for (size_t c = 0; c < a.fragments.size(); ++c) {
     Move move{a.fragments[c], SlotOf(a)};
     move.array = options_.partials[a.id][c];

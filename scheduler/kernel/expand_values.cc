@@ -240,15 +240,21 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
     places_[id] = {it->second, slot};
     return;
   }
-  if (auto it = next_step_.fragments.find(id); it != next_step_.fragments.end()) {
-    places_[id] = {it->second, slot};
-    return;
+  for (const auto* loads : {&next_step_.fragments, &step_loads_}) {
+    if (auto it = loads->find(id); it != loads->end()) {
+      places_[id] = {it->second, slot};
+      return;
+    }
   }
   const int fragment =
       w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
                      IsVectorLoad(value, importer) && IsNarrow(value.dtype) && packs_);
   places_[id] = {fragment, slot};
-  if (space.persistent && !(options_.reread && IsInShared(id))) space.resident[id] = fragment;
+  if (space.persistent && !(options_.reread && IsInShared(id))) {
+    space.resident[id] = fragment;
+  } else if (loads_again_) {
+    step_loads_[id] = fragment;
+  }
   OverUnits([&] { LoadUnit(id, fragment, importer, mask); });
 }
 

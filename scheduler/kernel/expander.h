@@ -7,6 +7,7 @@
 //   expand_values.cc   loads, arithmetic, stores
 //   expand_neutral.cc  what holds outside the mask, so that reductions need none
 //   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
+//   expand_online.cc   sums of exponentials in the pass of their maxima
 //   expand_rows.cc     states of vectors of rows, merged a row a thread
 //   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
@@ -16,6 +17,7 @@
 // Thread-safety: none; one expansion has one Expander.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -122,6 +124,11 @@ class Expander {
     bool whole = false;          // All elements of the step are inside.
     bool counts_each = false;    // A vector may lie partly inside.
     bool single = false;         // One state, however many rows the thread has.
+    // Of a maximum with a sum beside it: of the elements of a step `top` is the maximum first, then
+    // what is taken off them, and `terms` the sum of their exponentials. So a sum shrinks once a
+    // step at most.
+    int top = -1, terms = -1;
+    bool finds_top = false;  // The elements go to `top`.
     bool shifts_elements() const { return pivot >= 0 && !merges; }
   };
 
@@ -231,6 +238,17 @@ class Expander {
   void Count(const Accumulator& a, std::optional<Operand> inside, int64_t elements);
   void StartStep(Accumulator& a, SymInt mask);
   void EndStep(const Accumulator& a);
+  void FoldStep(const std::vector<TileId>& ids, SpaceState& space,
+                std::vector<Accumulator>& accumulators,
+                const std::vector<const TileStore*>& stores);
+  void FindTops(const std::vector<TileId>& ids, SpaceState& space, std::vector<Accumulator> tops);
+  void MergeOnline(const Accumulator& a, int64_t states,
+                   const std::function<Operand(int, SymInt, SymInt)>& take,
+                   const std::vector<int>& masks);
+  Operand Shrinkage(int id, Operand before, Operand after);
+  void AddExponential(const Accumulator& a, std::optional<Operand> inside);
+  void FinishSum(const Accumulator& a);
+  bool HasLooseSum(int id) const;
   void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
                   std::vector<Accumulator>& accumulators);
   void MergeShifted(const Accumulator& a, Operand mean, Operand m2, Operand count,
@@ -383,9 +401,11 @@ class Expander {
   std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
   std::map<TileId, bool> zero_outside_;
   NextStep next_step_;
-  std::vector<TileId> early_;  // Loads for later passes that the current one issues.
-  std::vector<TileId> late_;   // Loads that the current pass issues where it uses them.
-  bool by_unit_ = false;       // So does it with all loads, which do not fit at once.
+  bool loads_again_ = false;          // The step is gone over once more after this time:
+  std::map<TileId, int> step_loads_;  // what it has loaded for that.
+  std::vector<TileId> early_;         // Loads for later passes that the current one issues.
+  std::vector<TileId> late_;          // Loads that the current pass issues where it uses them.
+  bool by_unit_ = false;              // So does it with all loads, which do not fit at once.
   // Where CTAs take rows in turn: the turn, how many at most, the set of rows that the CTA or its
   // cluster has in this one, and how many sets there are.
   SymInt turn_, turns_, set_, sets_;

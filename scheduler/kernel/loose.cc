@@ -44,6 +44,8 @@ std::vector<bool> FindLoose(const TileKernel& tile) {
     }
     const bool free = v.dtype == DType::F32 && used[id] && !strict[id];
     if (v.kind == TileKind::ReduceResult) {
+      loose[id] =
+          free && v.component == 1 && tile.reductions[v.reduction].exponential == OpKind::Exp;
       sum_used[v.reduction] = true;
       if (!free) sum_strict[v.reduction] = true;
       continue;

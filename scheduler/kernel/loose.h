@@ -15,7 +15,8 @@
 
 namespace seam::kernel {
 
-// Per value; true for exponentials and divisions alone. A division counts if something in it is
+// Per value; true for exponentials, divisions, and the results of sums of exponentials that come
+// with their maxima: those exponentials then. A division counts if something in it is
 // inexact already: where the reference has one right answer, so have kernels. Linear in the values
 // and reductions.
 std::vector<bool> FindLoose(const TileKernel& tile);

@@ -1,7 +1,5 @@
 #include "scheduler/kernel/reduction_state.h"
 
-#include "scheduler/kernel/tile.h"
-
 namespace seam::kernel {
 namespace {
 
@@ -60,17 +58,25 @@ int NumComponents(OpKind reduction) {
   return IsArg(reduction) ? 2 : 1;
 }
 
+int NumComponents(const TileReduction& reduction) {
+  return reduction.exponential ? 2 : NumComponents(reduction.op);
+}
+
 DType ComponentType(OpKind reduction, DType dtype, int component) {
   return IsArg(reduction) && component == 1 ? DType::I64 : dtype;
 }
 
-StateOperands NeutralState(OpKind reduction, DType dtype) {
-  if (reduction == OpKind::Welford) return StateOperands(3, BlockWriter::Number(dtype, 0));
-  if (IsArg(reduction)) {
-    const ArgCandidate none = ArgIdentity(reduction, dtype);
+StateOperands NeutralState(const TileReduction& reduction) {
+  const DType dtype = reduction.dtype;
+  const Operand zero = BlockWriter::Number(dtype, 0);
+  if (reduction.op == OpKind::Welford) return StateOperands(3, zero);
+  if (IsArg(reduction.op)) {
+    const ArgCandidate none = ArgIdentity(reduction.op, dtype);
     return {Operand::Const(dtype, none.value), Operand::Const(DType::I64, IntScalar(none.index))};
   }
-  return {Operand::Const(dtype, ReduceIdentity(reduction, dtype))};
+  const Operand identity = Operand::Const(dtype, ReduceIdentity(reduction.op, dtype));
+  if (reduction.exponential) return {identity, zero};
+  return {identity};
 }
 
 WelfordWeights WeighWelford(BlockWriter& w, DType t, Operand count, Operand more) {

@@ -1,22 +1,25 @@
 // The running state of a reduction, as statements: one component for sums, products, extrema, any
-// and all; value and index for argmax and argmin; average, m2 and count for Welford.
+// and all; value and index for argmax and argmin; average, m2 and count for Welford; maximum and
+// sum for a maximum with a sum of exponentials beside it.
 #pragma once
 
 #include <vector>
 
 #include "ir/ops.h"
 #include "scheduler/kernel/block_writer.h"
+#include "scheduler/kernel/tile.h"
 
 namespace seam::kernel {
 
 using StateOperands = std::vector<Operand>;  // One for each component.
 
-// The state of no elements. `dtype` is the accumulated type.
-StateOperands NeutralState(OpKind reduction, DType dtype);
+// The state of no elements.
+StateOperands NeutralState(const TileReduction& reduction);
 
 // Folds `b` into the state held at `slot` of `fragments`, earlier elements first. Sums and the like
 // keep the order a + b; ties of argmax go to the lower index in any order. Welford: Chan's formula.
-// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983.
+// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983. States of
+// maximum and sum are merged several at once (expand_online.cc).
 void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
                 const StateOperands& b);
 

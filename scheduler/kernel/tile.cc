@@ -110,7 +110,9 @@ std::string PrintTile(const TileKernel& k) {
           std::string(DTypeName(r.dtype)), "(",
           absl::StrJoin(r.operands, ", ",
                         [](std::string* out, TileId id) { absl::StrAppend(out, "%", id); }),
-          ")\n");
+          ")",
+          r.exponential ? absl::StrCat(" and sum of ", std::string(OpName(*r.exponential))) : "",
+          "\n");
     }
     for (const TileStore& s : k.stores) {
       if (s.pass != static_cast<int>(p)) continue;

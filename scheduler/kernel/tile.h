@@ -19,6 +19,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -102,7 +103,7 @@ enum class Over : uint8_t { Columns, SomeColumns, Rows, All };
 // Folds `operands` over the points of the space of its pass. One operand, the element; or two whose
 // product it is; or, when `merge`, the components of a partial state. Components of a state: one;
 // ArgMax, ArgMin: value (the operand's type), index (i64, given by `position` for elements);
-// Welford: average, m2, count.
+// Welford: average, m2, count; Max with an `exponential`: maximum, sum.
 struct TileReduction {
   OpKind op = OpKind::Sum;
   DType dtype = DType::F32;  // Of the accumulated value.
@@ -110,8 +111,10 @@ struct TileReduction {
   Over over = Over::Columns;
   bool merge = false;
   bool products = false;  // Sum: of two operands' products, each added without rounding it first.
-  SymInt position = 0;    // ArgMax, ArgMin: the element's index along the reduced axis.
-  SymInt predicate = 1;   // Over rows or all: the rows whose elements count.
+  // Max: beside it the sum of this function, exp or exp2, of each element less the maximum.
+  std::optional<OpKind> exponential;
+  SymInt position = 0;   // ArgMax, ArgMin: the element's index along the reduced axis.
+  SymInt predicate = 1;  // Over rows or all: the rows whose elements count.
   // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
   // a state for each of these.
   SymInt kept = 1, inner = 1;
@@ -147,6 +150,7 @@ struct TileKernel {
 };
 
 int NumComponents(OpKind reduction);
+int NumComponents(const TileReduction& reduction);
 DType ComponentType(OpKind reduction, DType dtype, int component);
 
 // One value without its name: "add(%1, %2)".

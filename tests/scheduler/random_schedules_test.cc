@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "scheduler/choose.h"
 #include "segmenter/extract.h"
@@ -65,6 +68,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.pace = s.stages > 0 && !s.tickets && pick.Chance(50) ? 1 + pick.Below(3) : 0;
   }
   s.chan_welford = pick.Chance(50);
+  s.online = pick.Chance(50);
   s.cluster = 1;
   s.finish_lanes = pick.PowerOfTwo(32);
   s.one_launch = pick.Chance(60);
@@ -154,6 +158,39 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   }
   EXPECT_GT(groups, 120);
   EXPECT_GT(counts.right, 4 * counts.guarded);
+}
+
+// Groups in which a sum may come with the maximum that it waits for.
+TEST(RandomSchedules, SoftmaxesOfEveryKind) {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Picker pick(seed);
+    const char* types[] = {"f32", "bf16", "f16"};
+    const char* spaces[] = {"x: T[M, N]", "x: T[N, M]", "x: T[M, N, 3]", "x: T[N, 3, M]"};
+    const char* bodies[] = {
+        "  y = softmax(x, axis=A)\n", "  y = log_softmax(x, axis=A)\n",
+        "  w = cast(x, dtype=f32) * 0.5\n  m = amax(w, axes=[A], keepdims=true)\n"
+        "  y = m + log(sum(exp(w - m), axes=[A], keepdims=true))\n  output m\n",
+        "  w = cast(x, dtype=f32)\n  e = exp2(w - amax(w, axes=[A], keepdims=true))\n"
+        "  p = e / sum(e, axes=[A], keepdims=true)\n"
+        "  y = p * sum(p * w, axes=[A], keepdims=true)\n",
+        "  w = cast(x, dtype=f32)\n  e = exp(w - amax(w, axes=[A], keepdims=true))\n"
+        "  s = log(sum(e, axes=[A]))\n  y = sum(s)\n  output s\n"};
+    const int space = pick.Below(4);
+    const std::string text = absl::StrReplaceAll(
+        absl::StrCat("fusion f {\n  symbol M\n  symbol N\n  input ", spaces[space], "\n",
+                     bodies[pick.Below(5)], "  output y\n}"),
+        {{": T[", absl::StrCat(": ", types[pick.Below(3)], "[")},
+         {"=[A]", space % 2 == 0 ? "=[1]" : "=[0]"},
+         {"=A)", space % 2 == 0 ? "=1)" : "=0)"}});
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status() << text;
+    const std::map<std::string, int64_t> sizes = {{"M", 1 + pick.Below(20)},
+                                                  {"N", 1 + pick.Below(300)}};
+    TryGroup(*group, sizes, seed, 12, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(counts.right, 2 * counts.guarded);
 }
 
 }  // namespace
