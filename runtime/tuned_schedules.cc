@@ -104,8 +104,8 @@ cuda::FileKey KeyOfSubject(const Json& subject) {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, lanes_per_row, warps_per_row, row_warps, registers, persistent, split,
-         grid, cluster, stages, reread, blocks, runs, tickets, pace, finish_lanes, one_launch, shift,
-         early, chan_welford, alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
+         grid, cluster, stages, reread, blocks, runs, tickets, pace, finish_lanes, one_launch, held,
+         shift, early, chan_welford, alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
@@ -125,6 +125,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("pace", pace);
   visit("finish_lanes", finish_lanes);
   visit("one_launch", one_launch);
+  visit("held", held);
   visit("shift", shift);
   visit("early", early);
   visit("chan_welford", chan_welford);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/held_steps.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/join.h"
@@ -195,12 +196,15 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
   return absl::OkStatus();
 }
 
-absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKernel& traced) {
+absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKernel& traced,
+                                           std::vector<kernel::HeldLoad> held_loads) {
   const Schedule& schedule = stage.schedule;
   kernel::ExpandOptions expand;
   expand.layout = LayoutOf(schedule);
   expand.columns_per_step = schedule.columns_at_once();
   expand.split = traced.splits_columns ? schedule.split : 1;
+  expand.held = schedule.held;
+  expand.held_loads = std::move(held_loads);
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
   expand.reread = (expand.stages > 0 || schedule.blocks) && schedule.reread;
@@ -300,16 +304,24 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   SymImporter pinned = Pinned(group, schedule);
   plan.guards = GuardsOf(group, shape, schedule, pinned);
   SEAM_RETURN_IF_ERROR(AddWorkspaces(group, shape, schedule, pinned, &plan));
-  for (const Stage& stage : StagesOf(group, shape, schedule)) {
+  std::vector<Stage> stages;
+  std::vector<TracedKernel> kernels;
+  for (Stage& stage : StagesOf(group, shape, schedule)) {
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(group, stage.shape, stage.trace));
     if (traced.tile.stores.empty() && traced.partials.empty()) continue;
-    kernel::TileKernel& tile = traced.tile;
-    kernel::SumProducts(tile);
-    tile.name = KernelName(group, schedule) + stage.suffix;
-    tile.summary = schedule.ToString();
-    SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel, ExpandStage(stage, traced));
+    kernel::SumProducts(traced.tile);
+    traced.tile.name = KernelName(group, schedule) + stage.suffix;
+    traced.tile.summary = schedule.ToString();
+    stages.push_back(std::move(stage));
+    kernels.push_back(std::move(traced));
+  }
+  std::vector<std::vector<kernel::HeldLoad>> held(kernels.size());
+  if (schedule.held > 0) held = FindHeldLoads(kernels);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel,
+                          ExpandStage(stages[i], kernels[i], std::move(held[i])));
     plan.launches.push_back(
-        {std::move(kernel), std::move(traced.sources), std::move(traced.arguments)});
+        {std::move(kernel), std::move(kernels[i].sources), std::move(kernels[i].arguments)});
   }
   if (schedule.one_launch && plan.launches.size() > 1)
     SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
@@ -922,6 +923,10 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
+  if (s.split > 1 && s.one_launch) {
+    SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
+    s.held = held.Most(s);
+  }
   if (!s.persistent) {
     s.chan_welford = true;
     // Rows that are read step by step are found by a few instructions each time, not by a division.

@@ -58,6 +58,8 @@ struct Schedule {
   int finish_lanes = 1;     // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
+  int held = 0;  // Of CTAs that share a row, in one launch: steps at the beginning of each one's
+                 // part that stay in its shared memory from phase to phase; others are read again.
   bool shift = false;  // Vectors begin at a row's first aligned address; the elements before it,
                        // and those after the last whole vector, are computed one a thread.
   bool early = false;  // What all rows read alike, weights above all, is loaded before the
@@ -108,6 +110,8 @@ struct Schedule {
 //    vectors along rows, a CTA's rows (outer: vector > 1, split 1, threads a multiple of the rows);
 //    what finishes states is a launch of its own (cluster > 1: not one_launch);
 //  - finish_lanes is a power of two up to 32;
+//  - held is 0 to 1024, and what stays does so between phases of CTAs that share rows (held: split
+//    above 1, one_launch);
 //  - a fact's multiple is at least 1.
 // That a persistent row fits, that facts hold, and that indices stay within 32 bits are guards of
 // the plan. Error: kInvalidArgument naming the field.

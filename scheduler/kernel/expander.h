@@ -12,6 +12,7 @@
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_blocks.cc   rows that go through shared memory together
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
+//   expand_held.cc     steps that stay in shared memory from phase to phase
 //
 // Thread-safety: none; one expansion has one Expander.
 #pragma once
@@ -142,6 +143,12 @@ class Expander {
     int space, fragment;
   };
 
+  // A load that stays in shared memory, and where.
+  struct Held {
+    int space, array;
+    bool found;
+  };
+
   // Passes.
   absl::Status Prepare();
   HoldLimits Limits() const;
@@ -200,7 +207,7 @@ class Expander {
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
   void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
   void LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt mask);
-  SpaceState LoadFirstStep(const std::vector<TileId>& ids, int space, bool backward);
+  SpaceState LoadFirstStep(const std::vector<TileId>& ids, int space, SymInt begin, bool backward);
   void LoadNextStep();
   Access StoreAccess(const TileStore& store, SymImporter& importer) const;
   void SetPlace(const TileStore& store, SymImporter& importer, Store& out) const;
@@ -280,6 +287,12 @@ class Expander {
   void BringBlocks();
   void TakeBlocksOut();
   void MoveBlocks(const std::vector<const RowBlock*>& blocks, Space from);
+
+  // Steps that stay.
+  void PrepareHeld();
+  SymInt HeldSteps(const std::vector<TileId>& ids, int space) const;
+  SymInt InHeld(SymInt step) const;
+  void LeaveHeld(const SpaceState& space);
 
   // Rows in turn.
   void PrepareRowCopies();
@@ -409,6 +422,8 @@ class Expander {
   std::map<TileId, FragmentSlot> places_;
   std::map<int, std::vector<int>> states_;  // Reduction -> fragments of its components.
   std::map<int, KeptFold> kept_;            // By reduction.
+  std::map<TileId, Held> held_;
+  std::optional<SymInt> held_step_;  // The step that is read from shared memory.
 };
 
 }  // namespace seam::kernel

@@ -83,6 +83,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.row_warps = s.split = 1;
     s.one_launch = false;
   }
+  s.held = s.split > 1 && s.one_launch && pick.Chance(70) ? 1 + pick.Below(4) : 0;
   s.blocks = s.persistent && !s.outer && !s.shift && s.cluster == 1 &&
              s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
   s.runs = s.blocks && may_shift && pick.Chance(40);
