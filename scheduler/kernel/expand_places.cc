@@ -104,23 +104,32 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
   const SymInt head = cut ? ends_.head : SymInt(0);
   const SymInt covered = cut ? Max(FloorDiv(state.extent, vector_) * vector_, 1) : state.extent;
   state.column = head + at_.column;
+  SymInt end = state.extent;
   // No columns at all: one step, in which all of them are masked.
   if (!state.persistent && !covered.is_same(0)) {
-    state.steps = CeilDiv(CeilDiv(covered, split), per_step);
+    // A thread has as many vectors of each CTA's part, so that no CTA but the last ones has less to
+    // do; the last step may have fewer than the others.
+    const int64_t of_vector = per_step / registers_;
+    const SymInt columns =
+        split > 1 ? CeilDiv(CeilDiv(covered, split), of_vector) * of_vector : covered;
+    state.steps = CeilDiv(columns, per_step);
     if (!state.steps.is_same(1)) {
       state.step = out_.env->FreshSymbol(absl::StrCat("step", index), 0, state.steps - 1);
       state.column += state.step * per_step;
     }
-    if (split > 1) state.column += part_ * (state.steps * per_step);
+    if (split > 1) {
+      state.column += part_ * columns;
+      if (!ProvablyDivisible(columns, per_step)) end = Min(end, head + (part_ + 1) * columns);
+    }
   }
-  state.mask = SymLt(state.column, state.extent);
+  state.mask = SymLt(state.column, end);
   // A vector lies wholly inside or outside when both ends are multiples of it.
   const SymInt first = Substitute(state.column, v_, 0);
   if (cut) {
-    state.mask = SymLe(first + vector_, state.extent);
+    state.mask = SymAnd(SymLe(first + vector_, state.extent), SymLt(first, end));
   } else if (!outer_ && ProvablyDivisible(state.extent, vector_) &&
              ProvablyDivisible(first, vector_)) {
-    state.mask = SymLt(first, state.extent);
+    state.mask = SymLt(first, end);
   }
   if (has_ends_) ends_.spaces.push_back(EndsOf(space, state, cut));
   MapColumn(space, state, lets_);
