@@ -11,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/workload.h"
@@ -75,10 +76,12 @@ class Collector {
     const double sets = std::ceil(rows / static_cast<double>(s.rows_per_cta()));
     const double columns = static_cast<double>(std::max<int64_t>(sized_.columns, 1));
     const double step = static_cast<double>(s.columns_at_once());
-    const double steps = s.persistent ? 1 : std::ceil(columns / (step * s.split));
+    // Of a part that CTAs share, the last step may have fewer vectors than the others.
+    const double unit = s.split > 1 ? step / s.registers : step;
+    const double part = s.persistent ? step : std::ceil(columns / (unit * s.split)) * unit;
     // The ends of a shifted row are not counted.
-    const double covered = rows * std::min(columns, steps * step * s.split) /
-                           (sets * static_cast<double>(s.rows_per_cta()) * steps * step * s.split);
+    const double covered = rows * std::min(columns, part * s.split) /
+                           (sets * static_cast<double>(s.rows_per_cta()) * part * s.split);
     // CTAs beyond those that are there at once come in waves, the last of which is not full.
     const double ctas = s.grid > 0 ? s.grid : sets * s.split;
     const double waves = ctas / (ctas_per_sm * device.sms);
@@ -107,7 +110,8 @@ class RowAlternatives {
  public:
   static absl::StatusOr<std::vector<Schedule>> Of(const SizedGroup& sized, const Schedule& chosen) {
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
-    RowAlternatives all(sized, chosen, rows);
+    SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, chosen));
+    RowAlternatives all(sized, chosen, rows, held);
     all.ShareRows();
     SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
     if (chosen.blocks && !all.fixed_lanes_) {
@@ -121,10 +125,12 @@ class RowAlternatives {
   }
 
  private:
-  RowAlternatives(const SizedGroup& sized, const Schedule& chosen, const KeptRows& rows)
+  RowAlternatives(const SizedGroup& sized, const Schedule& chosen, const KeptRows& rows,
+                  const HeldSteps& held)
       : sized_(sized),
         chosen_(chosen),
         rows_(rows),
+        held_(held),
         device_(sized.context.device),
         states_(ColumnStates(sized)),
         crossed_(sized.shape.crossed()),
@@ -147,7 +153,7 @@ class RowAlternatives {
 
   void ShareRowsInVectors(Schedule s) {
     s.split = s.cluster = 1;
-    s.grid = s.stages = s.pace = 0;
+    s.grid = s.stages = s.pace = s.held = 0;
     s.reread = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
     if (fixed_lanes_) {
       ShareAmongWarps(s);
@@ -166,7 +172,7 @@ class RowAlternatives {
       return absl::OkStatus();
     s.blocks = s.persistent = true;
     s.split = s.cluster = 1;
-    s.grid = s.stages = s.pace = 0;
+    s.grid = s.stages = s.pace = s.held = 0;
     s.tickets = s.early = s.one_launch = s.chan_welford = false;
     if (!fixed_lanes_) s.warps_per_row = 1;
     const int threads_per_row = s.lanes_per_row * s.warps_per_row;
@@ -305,7 +311,11 @@ class RowAlternatives {
         for (const bool one_launch : {false, true}) {
           if (one_launch && !meet) continue;
           s.one_launch = one_launch;
+          s.held = 0;
           Add(s);
+          // As many steps as stay on the chip, or none.
+          if (one_launch) s.held = held_.Most(s);
+          if (s.held > 0) Add(s);
         }
       }
     }
@@ -406,7 +416,8 @@ class RowAlternatives {
     double bytes = element_bytes * s.registers * s.vector;
     if (s.stages > 0) bytes *= s.stages - 1;
     // Of all passes the first brings what is read, the last writes.
-    const double reads = s.persistent ? 1 : 1.0 + 0.5 * std::max(1, sized_.shape.max_depth);
+    const double again = 1 - held_.Share(s, s.held);
+    const double reads = s.persistent ? 1 : 1.0 + 0.5 * again * std::max(1, sized_.shape.max_depth);
     collector_.Add(s, collector_.Cost(s, words, bytes, reads), Steps(s));
   }
 
@@ -433,6 +444,7 @@ class RowAlternatives {
   const SizedGroup& sized_;
   const Schedule& chosen_;
   const KeptRows& rows_;
+  const HeldSteps& held_;
   const DeviceInfo& device_;
   const int states_;
   const bool crossed_;

@@ -133,11 +133,12 @@ HeldSteps::HeldSteps(const SizedGroup& sized, absl::Span<const TracedKernel> ker
 }
 
 absl::StatusOr<HeldSteps> HeldSteps::Of(const SizedGroup& sized, const Schedule& s) {
+  if (sized.shape.crossed()) return HeldSteps(sized, {});  // CTAs do not share such rows.
   TraceOptions options;
   options.facts = s.facts;
   options.alignment_bytes = s.alignment_bytes;
   options.chan_welford = true;
-  options.split = s.split;
+  options.split = std::max(2, s.split);
   std::vector<TracedKernel> kernels;
   for (options.stage = 0; options.stage <= sized.shape.max_depth; ++options.stage) {
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(*sized.group, sized.shape, options));
@@ -161,8 +162,13 @@ int HeldSteps::Most(const Schedule& s) const {
       (device_.smem_bytes_per_cta + kDriverBytes) / CeilDivide(ctas, device_.sms) - kDriverBytes;
   const int64_t step = point_bytes_ * s.registers * s.vector * s.threads();
   if (step == 0) return 0;
-  const int64_t steps = CeilDivide(CeilDivide(columns_, s.split), s.columns_per_step());
+  const int64_t steps = CeilDivide(ColumnsOfPart(s), s.columns_per_step());
   return static_cast<int>(std::clamp<int64_t>((room - states) / step, 0, steps));
+}
+
+double HeldSteps::Share(const Schedule& s, int steps) const {
+  return std::min(1.0, static_cast<double>(steps * s.columns_per_step()) /
+                           static_cast<double>(ColumnsOfPart(s)));
 }
 
 }  // namespace seam

@@ -20,14 +20,17 @@ std::vector<std::vector<kernel::HeldLoad>> FindHeldLoads(absl::Span<const Traced
 
 class HeldSteps {
  public:
-  // With the facts and the alignment of `s`, whose rows are split. Errors: those of Trace.
+  // With the facts and the alignment of `s`. Errors: those of Trace.
   static absl::StatusOr<HeldSteps> Of(const SizedGroup& sized, const Schedule& s);
 
   // How many steps of a part a CTA has room for, where the device holds all CTAs at once; at most
   // those that there are.
   int Most(const Schedule& s) const;
+  // What part of all columns that is.
+  double Share(const Schedule& s, int steps) const;
 
  private:
+  int64_t ColumnsOfPart(const Schedule& s) const { return CeilDivide(columns_, s.split); }
   HeldSteps(const SizedGroup& sized, absl::Span<const TracedKernel> kernels);
 
   int64_t rows_, columns_;

@@ -37,8 +37,9 @@ std::string Schedule::ToString() const {
       if (finish_lanes > 1) absl::StrAppend(&text, ", ", finish_lanes, " lanes merge states");
       if (one_launch) absl::StrAppend(&text, ", finished in the same launch");
       if (held > 0) {
-        absl::StrAppend(&text, ", ", held, held > 1 ? " steps" : " step",
-                        " of a CTA stay in shared memory until then");
+        absl::StrAppend(&text, ", ", held,
+                        held > 1 ? " steps of a CTA stay" : " step of a CTA stays",
+                        " in shared memory until then");
       }
       if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
       if (early) absl::StrAppend(&text, ", weights loaded early");
@@ -111,7 +112,7 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {
-    broken = "only between phases of one launch in which CTAs share rows steps are held";
+    broken = "only between the phases of one launch in which CTAs share rows steps are held";
   } else if (!power_of_two(s.alignment_bytes)) {
     broken = "alignment_bytes is no power of two";
   } else if (s.min_ctas_per_sm < 0) {
