@@ -263,13 +263,7 @@ absl::Status Expander::ExpandPass(int pass) {
         w_.Loop(space.step, space.steps, false, step);
       }
       next_step_ = {};
-      if (!held.is_same(0)) {
-        places_.clear();
-        RenewStep(space_index);
-        held_step_ = space.step;
-        w_.Loop(space.step, held, false, step);
-        held_step_.reset();
-      }
+      if (!held.is_same(0)) OverHeldSteps(ids, space_index, held, step);
     }
     for (const Accumulator& a : accumulators) {
       if (a.pivot >= 0) Unshift(a, a.merges ? RowSlot() : SymInt(0));

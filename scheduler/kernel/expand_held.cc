@@ -9,6 +9,8 @@
 //
 // A thread finds what it has left itself, each vector beside those of the neighbouring threads: no
 // barrier, no bank conflicts. Where each phase is a launch, all steps are read again.
+#include <utility>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "scheduler/kernel/expander.h"
@@ -46,6 +48,51 @@ SymInt Expander::HeldSteps(const std::vector<TileId>& ids, int space) const {
 // Where the thread's vector of that step is.
 SymInt Expander::InHeld(SymInt step) const {
   return ((step * registers_ + u_) * out_.threads + out_.thread_x) * vector_;
+}
+
+// Writes `step` for each of the first steps, as found in shared memory; or for each vector of them,
+// which is shorter text, where no load is left that should be under way early.
+void Expander::OverHeldSteps(const std::vector<TileId>& ids, int index, SymInt steps,
+                             absl::FunctionRef<void()> step) {
+  places_.clear();
+  RenewStep(index);
+  const auto over = [&](SymInt extent) {
+    held_step_ = spaces_[index].step;
+    w_.Loop(*held_step_, extent, false, step);
+    held_step_.reset();
+  };
+  if (registers_ == 1 || !FindsAll(ids)) return over(steps);
+  const int64_t registers = registers_;
+  SpaceState in_steps = std::exchange(spaces_[index], VectorByVector(index));
+  const SymInt u = std::exchange(u_, 0);
+  registers_ = 1;
+  over(steps * registers);
+  registers_ = registers;
+  u_ = u;
+  spaces_[index] = std::move(in_steps);
+}
+
+bool Expander::FindsAll(const std::vector<TileId>& ids) const {
+  return absl::c_all_of(ids, [&](TileId id) {
+    const auto held = held_.find(id);
+    return tile_.values[id].kind != TileKind::Load || levels_[id] <= Level::kRow ||
+           (held != held_.end() && held->second.found);
+  });
+}
+
+// The space in steps of one vector a thread.
+Expander::SpaceState Expander::VectorByVector(int index) {
+  const SpaceState& steps = spaces_[index];
+  SpaceState vectors;
+  vectors.extent = steps.extent;
+  vectors.end = steps.end;
+  vectors.steps = steps.steps * registers_;
+  vectors.step = out_.env->FreshSymbol("vector", 0, vectors.steps - 1);
+  const SymInt first = Substitute(Substitute(steps.column, u_, 0), steps.step, 0);
+  vectors.column = first + vectors.step * (options_.columns_per_step / registers_);
+  vectors.mask = MaskOf(vectors, has_ends_);
+  MapColumn(tile_.spaces[index], vectors, lets_);
+  return vectors;
 }
 
 // Stores what the step at hand has loaded, if it is one of those that stay.

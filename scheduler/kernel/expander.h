@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/block_writer.h"
@@ -64,6 +65,7 @@ class Expander {
     SymInt step;  // Loop symbol; absent (constant 0) when one step covers the space.
     SymInt steps = 1;
     SymInt column;    // Over u, v and step.
+    SymInt end;       // Of the columns of the CTA.
     SymInt mask = 1;  // column is inside, over u, v and step.
     std::unique_ptr<SymImporter> importer;
     std::map<TileId, int> resident;  // Loads and computed values held in fragments between passes.
@@ -164,6 +166,7 @@ class Expander {
   // Places and masks.
   absl::Status PlaceThreads();
   SpaceState PlaceSpace(int index, bool persistent, int64_t per_step);
+  SymInt MaskOf(const SpaceState& state, bool body) const;
   void MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets);
   SymImporter RowImporter();
   void MapLets(SymImporter& importer, std::vector<SymInt>& lets);
@@ -293,6 +296,10 @@ class Expander {
   SymInt HeldSteps(const std::vector<TileId>& ids, int space) const;
   SymInt InHeld(SymInt step) const;
   void LeaveHeld(const SpaceState& space);
+  void OverHeldSteps(const std::vector<TileId>& ids, int index, SymInt steps,
+                     absl::FunctionRef<void()> step);
+  bool FindsAll(const std::vector<TileId>& ids) const;
+  SpaceState VectorByVector(int index);
 
   // Rows in turn.
   void PrepareRowCopies();

@@ -87,6 +87,16 @@ constexpr char kStatisticsTwice[] = R"(fusion statistics_twice {
   output y
 })";
 
+// Beside what is held the last phase loads weights.
+constexpr char kWeights[] = R"(fusion weights {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: f32[N]
+  y, mean, rstd = layer_norm(cast(x, dtype=f32), w, axes=[1], eps=1e-5)
+  output y
+})";
+
 struct Lay {
   int split, held, registers = 2, vector = 8, lanes = 4, warps = 2;
 };
@@ -131,7 +141,7 @@ TEST(HeldSteps, RowsThatLieBehindEachOther) {
   for (const int vector : {1, 2, 8}) {
     for (const int64_t columns : {1, 100, 1000, 1003}) {
       const Lay lay = {.split = 4, .held = 2, .vector = vector, .lanes = 8};
-      for (const char* text : {kThreePhases, kStatisticsTwice}) {
+      for (const char* text : {kThreePhases, kStatisticsTwice, kWeights}) {
         const GroupResult result = ExpectRight(text, Laid(lay, {{"M", 5}, {"N", columns}}));
         EXPECT_THAT(result.kernel_text, HasSubstr("load shared.held_0["));
       }
