@@ -12,7 +12,8 @@
 // What is left in parts is finished in the same launch, behind a barrier of the grid, where the
 // device holds the grid at once.
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer
-// one is read again. Which reductions may share a kernel says reduction_guard.cc.
+// one is read again, but for what CTAs that share it hold in shared memory. Which reductions may
+// share a kernel says reduction_guard.cc.
 #include <algorithm>
 #include <numeric>
 
