@@ -56,6 +56,10 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               absl::StrCat("vectors of ", f.multiple, " elements divide ", f.symbol));
     }
   }
+  if (schedule.neighbours > 1) {
+    require(SymEq(shape.Extent(shape.merged), schedule.neighbours),
+            absl::StrCat(schedule.neighbours, " neighbouring columns are rows"));
+  }
   if (schedule.persistent) {
     for (const std::vector<AxisId>& columns : shape.held) {
       const int64_t held = HeldColumns(schedule);
@@ -100,7 +104,7 @@ struct Stage {
 Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int places) {
   Schedule s = schedule;
   s.grid = 0;
-  s.cluster = 1;
+  s.cluster = s.neighbours = 1;
   s.stages = s.pace = 0;
   s.persistent = s.early = s.shift = s.reread = s.tickets = s.blocks = s.runs = false;
   s.vector = 1;
@@ -121,6 +125,7 @@ std::vector<Stage> StagesOf(const Fusion& group, const GroupShape& shape,
   trace.chan_welford = schedule.chan_welford || schedule.split > 1;
   trace.alignment_bytes = schedule.alignment_bytes;
   trace.split = schedule.split;
+  trace.neighbours = schedule.neighbours;
   std::vector<Stage> stages;
   if (schedule.split > 1) {
     for (trace.stage = 0; trace.stage <= shape.max_depth; ++trace.stage) {
@@ -298,7 +303,7 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
                                                      ", which is no symbol of it"));
     }
   }
-  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(group));
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(group, schedule));
   LaunchPlan plan;
   plan.schedule = schedule;
   SymImporter pinned = Pinned(group, schedule);

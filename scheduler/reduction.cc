@@ -4,6 +4,7 @@
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
+//            so they are where a few neighbouring columns are seen as rows, their states merged;
 //   cluster  rows, or vectors of rows, longer than a CTA holds: the CTAs of a cluster take a piece
 //            each;
 //   split    few rows and long ones: several CTAs a row leave partial states;
@@ -422,24 +423,85 @@ bool ReadsRowsAgain(const SizedGroup& sized) {
   return false;
 }
 
+// Of a thread of rows that are neighbours: registers for addresses.
+constexpr int kAddressWords = 28;
+
+// Lanes along so many bytes of neighbouring rows, the others down the columns. Rows whose states
+// are merged lie in a CTA all together: the lanes, and the warps side by side, that this takes.
+void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
+  const int even = s.neighbours & -s.neighbours;
+  s.row_warps = s.neighbours / even;
+  const int row_vector = s.vector * s.row_warps;
+  const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
+  const int enough = PowerOfTwoAtLeast(CeilDivide(sized.rows, row_vector), lanes);
+  s.lanes_per_row = 32 / std::max(enough, even / std::min(even, s.vector));
+}
+
+// Neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache line of each
+// of the other columns, or half of one, such that an SM holds two of them, else one. A thread of so
+// few has many registers.
+bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kQuarters = 4;
+  const DeviceInfo& device = sized.context.device;
+  const int row_words = RowWords(sized);
+  // A quarter of an SM has the registers for a quarter of its warps, or for one more.
+  const auto registers = [&](const Schedule& t, int ctas) {
+    const auto warps = static_cast<int>(CeilDivide(ctas * t.threads() / 32, kQuarters));
+    return std::min(device.registers_per_sm / (kQuarters * 32 * warps) / 8 * 8, 248);
+  };
+  const auto hold = [&](Schedule t, int least_ctas, int bytes) {
+    LieAlongRows(sized, bytes, t);
+    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
+    for (t.warps_per_row = 1; t.threads() <= kMostThreads; t.warps_per_row *= 2) {
+      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+      const bool idle = t.columns_at_once() * 4 > sized.columns * 5;
+      if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 ||
+          (idle && t.warps_per_row * t.cluster > 1) ||
+          CeilDivide(sized.rows, t.rows_per_cta()) * t.cluster < device.sms) {
+        continue;
+      }
+      const double need = rows.Words(t.registers, t) + kAddressWords + row_words * t.vector;
+      int ctas = 0;
+      while (ctas < kMostCtas && need <= registers(t, ctas + 1)) ++ctas;
+      if (ctas < least_ctas) continue;
+      t.min_ctas_per_sm = ctas;
+      t.persistent = true;
+      if (t.columns_at_once() == sized.columns) PinColumns(sized, t);
+      s = t;
+      return true;
+    }
+    return false;
+  };
+  for (const int least_ctas : {2, 1}) {
+    for (Schedule t = s; t.vector * sized.widest_bytes >= kNarrowBytes; t.vector /= 2) {
+      for (const int bytes : {128, 64}) {
+        for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
+          if (hold(t, least_ctas, bytes)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Rows that are neighbours in memory: lanes along few of them, a cache line or less, then along
 // columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
 // these, so few rows also make for little of that.
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // A thread of an SM that has 512 of them.
-  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28;
+  constexpr int kThreads = 512, kRegisters = 65536 / kThreads;
   constexpr int kFewPoints = 32, kFewVectors = 8, kMostRowWords = 48;
   constexpr int kStreamedBytes = 128, kMostStreamedWords = 120, kWaves = 4;
   const auto take = [&](const OuterTile& tile, Schedule& t) {
-    const int lanes = std::clamp(tile.bytes / (t.vector * sized.widest_bytes), 1, 32);
-    const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, t.vector), lanes);
-    t.lanes_per_row = 32 / row_lanes;
+    LieAlongRows(sized, tile.bytes, t);
     t.cluster = tile.cluster;
     const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
     const int64_t warps = CeilDivide(per_warp, kFewVectors);
-    t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, kThreads / 32 / tile.ctas));
+    const int most = std::max(1, kThreads / 32 / tile.ctas / t.row_warps);
+    t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, most));
     return CeilDivide(per_warp, t.warps_per_row);
   };
+  const bool reads_again = ReadsRowsAgain(sized);
+  if (s.neighbours > 1 && reads_again && HoldNeighbours(sized, rows, s)) return;
   // Narrower vectors leave more registers for columns.
   Schedule held = s;
   const int row_words = RowWords(sized);
@@ -456,8 +518,8 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
            (tile.cluster <= device.max_cluster && t.vector > 1 && !sized.shape.keeps_columns() &&
             t.threads() % t.rows_per_cta() == 0);
   };
-  const bool reads_again = ReadsRowsAgain(sized);
   for (const OuterTile& tile : kOuterTiles) {
+    if (s.neighbours > 1) break;
     const int64_t registers = take(tile, held);
     const bool few = registers * held.vector <= kFewPoints;
     const bool fits = registers <= most && rows.Words(static_cast<int>(registers), held) <= most &&
@@ -853,17 +915,13 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
   // Which of the kept columns a state belongs to is then known without a division.
   if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
+  if (s.neighbours > 1) Pin(sized, FreeSymbols(sized.shape.Extent(sized.shape.merged)), s);
   // A vector's weights are then seen to be one, or neighbours.
   Pin(sized, rows.ColumnDivisors(true), s);
   return KeptRows::Of(sized, s);
 }
 
-}  // namespace
-
-absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
-  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
-  Schedule s;
-  s.kind = SchedulerKind::kReduction;
+absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
@@ -911,7 +969,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   // Too few rows for the machine: CTAs share them.
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
-  const int64_t enough = interleaved ? ResidentCtas(s, context.device) : 2 * context.device.sms;
+  const DeviceInfo& device = sized.context.device;
+  const int64_t enough = interleaved ? ResidentCtas(s, device) : 2 * device.sms;
   if (!s.persistent && !sized.shape.crossed() &&
       ctas * (interleaved || s.outer ? 2 : 4) <= enough && steps >= 4) {
     s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
@@ -922,7 +981,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     }
   }
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
-    s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
+    s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   if (s.split > 1 && s.one_launch) {
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
@@ -934,6 +993,33 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     Pin(sized, rows.ColumnDivisors(false), s);
   }
   return s;
+}
+
+// Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
+// reads parts of sectors and cache lines, and so many of them that a few warps have them whole.
+bool AreNeighboursShort(const SizedGroup& sized) {
+  constexpr int64_t kMostBytes = 128, kMostWarps = 15;
+  const int64_t odd = sized.run / (sized.run & -sized.run);
+  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
+         sized.run * sized.widest_bytes < kMostBytes;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  if (AreNeighboursShort(sized)) {
+    Schedule as_rows = s;
+    as_rows.neighbours = static_cast<int>(sized.run);
+    const absl::StatusOr<SizedGroup> resized = SizeGroup(group, context, as_rows);
+    if (resized.ok()) {
+      SEAM_ASSIGN_OR_RETURN(as_rows, ChooseRows(*resized, as_rows));
+      if (CheckSchedule(as_rows).ok()) return as_rows;
+    }
+  }
+  return ChooseRows(sized, s);
 }
 
 }  // namespace seam::reduction

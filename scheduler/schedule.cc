@@ -15,6 +15,7 @@ std::string Schedule::ToString() const {
           rows_per_cta(), " rows a CTA, ",
           // Lanes or warps: both may lie along rows.
           outer && row_warps > 1 ? absl::StrCat(row_warps, " warps side by side, ") : "",
+          neighbours > 1 ? absl::StrCat("each ", neighbours, " of them merged, ") : "",
           persistent ? "row kept in registers" : "row read again in every pass");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) {
@@ -109,6 +110,15 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "of vectors of rows a cluster takes those that have as many threads each";
   } else if (s.cluster > 1 && s.one_launch) {
     broken = "what clusters leave in parts is finished in a launch of its own";
+  } else if (s.neighbours < 1) {
+    broken = "neighbours is below 1";
+  } else if (s.neighbours > 1 &&
+             (!s.outer || s.vector == 1 || s.rows_per_cta() % s.neighbours != 0 ||
+              s.threads() % s.rows_per_cta() != 0)) {
+    broken =
+        "neighbours whose states are merged lie in vectors of rows, in a CTA all together, and "
+        "have "
+        "as many threads each";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {

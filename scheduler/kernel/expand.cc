@@ -127,6 +127,12 @@ absl::Status Expander::Prepare() {
           absl::StrCat("kernel ", tile_.name, ": a cluster that merges states from memory"));
     }
   }
+  for (const TileReduction& r : tile_.reductions) {
+    if (r.neighbours == 1) continue;
+    if (!MergesByRow() || at_.rows_per_cta % r.neighbours != 0 || (r.merge && !MergesByRow(r.pass)))
+      return absl::InternalError(
+          absl::StrCat("kernel ", tile_.name, ": neighbouring rows that no CTA has together"));
+  }
   std::vector<bool> resident;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
     const bool persistent = s < options_.persistent.size() && options_.persistent[s];

@@ -227,7 +227,8 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   }
   if (accumulators.empty()) return false;
   if (cluster_ > 1 && !MergesByRow()) return FoldAcrossCluster(accumulators);
-  if (at_.column_warps == 1 && cluster_ == 1) return false;
+  const bool by_row = MergesByRow() && MergesNeighbours(accumulators);
+  if (at_.column_warps == 1 && cluster_ == 1 && !by_row) return false;
   // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
@@ -255,22 +256,22 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
     return true;
   }
   for (size_t i = 0; i < accumulators.size(); ++i)
-    MergeWarps(accumulators[i], shared[i], at_.column_warps, origin);
+    MergeShared(accumulators[i], shared[i], at_.column_warps, origin, at_.rows_per_cta);
   return true;
 }
 
-// The states that `warps` warps have left, one after the other: element [warp][row within the CTA],
-// from `origin` on, of an array for each component.
-void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, int64_t warps,
-                          SymInt origin) {
-  const SymInt other = out_.env->FreshSymbol("w", 0, warps - 1);
-  const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt warp) {
+// So many states that lie in shared memory, an array for each component, from element [origin + row
+// within the CTA] on: those of warps, [warp][row], of CTAs or of neighbouring rows.
+void Expander::MergeShared(const Accumulator& a, const std::vector<int>& arrays, int64_t states,
+                           SymInt origin, int64_t stride) {
+  const SymInt other = out_.env->FreshSymbol("w", 0, states - 1);
+  const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt state) {
     const DType dtype = out_.shared[arrays[component]].dtype;
     const bool same = dtype == w_.dtype(fragment);
     Load load{same ? fragment : w_.NewFragment("s", dtype), same ? to : SymInt(0)};
     load.space = Space::Shared;
     load.array = arrays[component];
-    load.index = origin + warp * at_.rows_per_cta + Substitute(at_.row_local, v_, slot);
+    load.index = origin + state * stride + Substitute(at_.row_local, v_, slot);
     w_.Emit(load);
     if (!same) w_.Set(fragment, to, OpKind::Cast, {Operand::Reg(load.fragment)});
   };
@@ -283,14 +284,14 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
     read(component, fragment, 0, slot, other + 1);
     return Operand::Reg(fragment);
   };
-  if (a.pivot < 0) return w_.Loop(other, warps - 1, true, [&] { MergeIntoRows(a, take); });
+  if (a.pivot < 0) return w_.Loop(other, states - 1, true, [&] { MergeIntoRows(a, take); });
   const Operand count = Operand::Reg(a.fragments[2]);
   OverRowSlots([&] {
     const DType t = w_.dtype(a.pivot);
     w_.Set(a.pivot, RowSlot(), OpKind::Copy, {Operand::Reg(a.fragments[0], RowSlot())});
     w_.Set(a.fragments[0], RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
   });
-  w_.Loop(other, warps - 1, true, [&] {
+  w_.Loop(other, states - 1, true, [&] {
     const Operand more = take(2, 0);
     OverRowSlots([&] { MergeShifted(a, take(0, RowSlot()), take(1, RowSlot()), more, 0); });
     w_.Set(a.fragments[2], 0, OpKind::Add, {count, more});

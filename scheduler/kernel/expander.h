@@ -250,8 +250,8 @@ class Expander {
   bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
   static DType ExchangedType(DType dtype);
   int Exchanged(int fragment);
-  void MergeWarps(const Accumulator& a, const std::vector<int>& arrays, int64_t warps,
-                  SymInt origin);
+  void MergeShared(const Accumulator& a, const std::vector<int>& arrays, int64_t states,
+                   SymInt origin, int64_t stride);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
   void StorePartial(int id, const std::vector<int>& fragments);
@@ -264,6 +264,9 @@ class Expander {
   absl::Status MergeParts(int pass);
   void MergeByRow(const std::vector<Accumulator>& accumulators,
                   const std::vector<std::vector<int>>& arrays);
+  bool MergesNeighbours(const std::vector<Accumulator>& accumulators) const;
+  void MergeNeighbours(const std::vector<Accumulator>& accumulators,
+                       std::vector<std::vector<int>>& arrays);
   Accumulator OfOneRow(const Accumulator& a);
   template <typename Body>
   void AtFirstOfRows(Body body);

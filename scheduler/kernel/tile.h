@@ -112,6 +112,9 @@ struct TileReduction {
   bool products = false;  // Sum: of two operands' products, each added without rounding it first.
   SymInt position = 0;    // ArgMax, ArgMin: the element's index along the reduced axis.
   SymInt predicate = 1;   // Over rows or all: the rows whose elements count.
+  // Over columns: of so many rows beside each other, from a multiple of it on, the states are
+  // merged, and the result is one for all of them.
+  int64_t neighbours = 1;
   // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
   // a state for each of these.
   SymInt kept = 1, inner = 1;
