@@ -83,7 +83,7 @@ class Collector {
     const double covered = rows * std::min(columns, part * s.split) /
                            (sets * static_cast<double>(s.rows_per_cta()) * part * s.split);
     // CTAs beyond those that are there at once come in waves, the last of which is not full.
-    const double ctas = s.grid > 0 ? s.grid : sets * s.split;
+    const double ctas = s.grid > 0 ? s.grid : sets * s.split * s.cluster;
     const double waves = ctas / (ctas_per_sm * device.sms);
     const double full = waves >= 1 ? waves / std::ceil(waves) : 1;
     const double on_an_sm = std::min(ctas_per_sm, std::ceil(ctas / device.sms));
@@ -155,10 +155,35 @@ class RowAlternatives {
     s.split = s.cluster = 1;
     s.grid = s.stages = s.pace = s.held = 0;
     s.reread = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
-    if (fixed_lanes_) {
+    if (s.neighbours > 1) {
+      ShareAmongNeighbours(s);
+    } else if (fixed_lanes_) {
       ShareAmongWarps(s);
     } else {
       ShareAmongThreads(s);
+    }
+  }
+
+  // Of neighbours that are rows whole sets lie in a CTA: lanes take pieces of several lengths, and
+  // a cluster or one CTA holds the columns.
+  void ShareAmongNeighbours(Schedule s) {
+    for (int lanes = 1; lanes <= 32; lanes *= 2) {
+      s.lanes_per_row = lanes;
+      if (s.rows_per_cta() % s.neighbours != 0) continue;
+      for (s.cluster = 1; s.cluster <= device_.max_cluster; s.cluster *= 2) {
+        const int64_t vectors = CeilDivide(sized_.columns, int64_t{lanes} * s.cluster);
+        for (s.warps_per_row = 1; s.threads() <= 1024; s.warps_per_row *= 2) {
+          s.registers = static_cast<int>(CeilDivide(vectors, s.warps_per_row));
+          if (s.registers > 256 || s.warps_per_row > vectors) continue;
+          s.persistent = true;
+          for (const bool one_pass : {false, true}) {
+            s.chan_welford = one_pass;
+            if (Words(s) <= kMostWords) AskForThreads(s);
+          }
+        }
+      }
+      s.cluster = 1;
+      ReadRowsAgain(s);
     }
   }
 
@@ -279,7 +304,7 @@ class RowAlternatives {
     if (states_ > 0 && chosen_.persistent) return;  // Their states would go to memory.
     s.persistent = false;
     s.chan_welford = true;
-    s.row_warps = 1;
+    if (s.neighbours == 1) s.row_warps = 1;
     for (const int warps : {4, 8, 16, 32}) {
       for (int registers = 1; registers <= 8; registers *= 2) {
         s.warps_per_row = warps;
@@ -323,8 +348,9 @@ class RowAlternatives {
 
   // How far it is from the heuristic's in what matters least or costs registers.
   int Steps(const Schedule& s) const {
-    int steps = (s.early != chosen_.early) + (s.facts != chosen_.facts) + (s.stages == 2) +
-                2 * s.reread + (s.row_warps > 1 && s.threads() > 128);
+    int steps = (s.chan_welford && s.persistent) + (s.early != chosen_.early) +
+                (s.facts != chosen_.facts) + (s.stages == 2) + 2 * s.reread +
+                (s.row_warps > 1 && s.threads() > 128);
     for (int vector = s.vector; vector < chosen_.vector; vector *= 2) steps += 2;
     return steps;
   }
@@ -353,7 +379,7 @@ class RowAlternatives {
     }
     s.one_launch =
         crossed_ && s.cluster == 1 && (s.grid > 0 ? s.grid : sets) <= ResidentCtas(s, device_);
-    if (s.cluster == 1) Toggle(s);
+    if (s.cluster == 1 || s.outer) Toggle(s);
     if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
     const int64_t held = s.cluster > 1
                              ? int64_t{CtasInClusters(device_, s.cluster)} * s.min_ctas_per_sm
@@ -530,7 +556,7 @@ absl::StatusOr<std::vector<Schedule>> Alternatives(const Fusion& group, const Sc
   if (chosen.kind == SchedulerKind::kHorizontal) return IslandAlternatives(chosen);
   if (chosen.kind != SchedulerKind::kPointwise && chosen.kind != SchedulerKind::kReduction)
     return std::vector<Schedule>();
-  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context, chosen));
   if (sized.rows == 0) return std::vector<Schedule>();
   if (chosen.kind == SchedulerKind::kPointwise) return PointAlternatives(sized, chosen);
   return RowAlternatives::Of(sized, chosen);

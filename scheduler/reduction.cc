@@ -462,7 +462,8 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
       }
       const double need = rows.Words(t.registers, t) + kAddressWords + row_words * t.vector;
       int ctas = 0;
-      while (ctas < kMostCtas && need <= registers(t, ctas + 1)) ++ctas;
+      const int most = std::min(kMostCtas, device.max_threads_per_sm / t.threads());
+      while (ctas < most && need <= registers(t, ctas + 1)) ++ctas;
       if (ctas < least_ctas) continue;
       t.min_ctas_per_sm = ctas;
       t.persistent = true;
