@@ -474,7 +474,8 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
     return false;
   };
   for (const int least_ctas : {2, 1}) {
-    for (Schedule t = s; t.vector * sized.widest_bytes >= kNarrowBytes; t.vector /= 2) {
+    for (Schedule t = s; t.vector > 1 && t.vector * sized.widest_bytes >= kNarrowBytes;
+         t.vector /= 2) {
       for (const int bytes : {128, 64}) {
         for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
           if (hold(t, least_ctas, bytes)) return true;
@@ -499,6 +500,10 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     const int64_t warps = CeilDivide(per_warp, kFewVectors);
     const int most = std::max(1, kThreads / 32 / tile.ctas / t.row_warps);
     t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, most));
+    if (t.neighbours > 1) {  // Each of the CTA's rows has as many of its threads.
+      const int least = std::max(1, 32 / t.lanes_per_row * t.vector / 32);
+      t.warps_per_row = static_cast<int>(CeilDivide(t.warps_per_row, least)) * least;
+    }
     return CeilDivide(per_warp, t.warps_per_row);
   };
   const bool reads_again = ReadsRowsAgain(sized);
