@@ -423,8 +423,9 @@ bool ReadsRowsAgain(const SizedGroup& sized) {
   return false;
 }
 
-// Of a thread of rows that are neighbours: registers for addresses.
-constexpr int kAddressWords = 28;
+// Of rows that are neighbours: threads of an SM that have 128 registers each, registers for
+// addresses, and points in hand that are few.
+constexpr int kOuterThreads = 512, kAddressWords = 28, kFewPoints = 32;
 
 // Lanes along so many bytes of neighbouring rows, the others down the columns. Rows whose states
 // are merged lie in a CTA all together: the lanes, and the warps side by side, that this takes.
@@ -437,9 +438,61 @@ void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
   s.lanes_per_row = 32 / std::max(enough, even / std::min(even, s.vector));
 }
 
-// Neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache line of each
-// of the other columns, or half of one, such that an SM holds two of them, else one. A thread of so
-// few has many registers.
+// Warps down the columns too. Vectors that a thread has then, if it has all of them.
+int64_t TakeTile(const SizedGroup& sized, const OuterTile& tile, Schedule& s) {
+  constexpr int kFewVectors = 8;
+  LieAlongRows(sized, tile.bytes, s);
+  s.cluster = tile.cluster;
+  const int64_t per_warp = CeilDivide(sized.columns, s.lanes_per_row * s.cluster);
+  const int64_t most = std::max(1, kOuterThreads / 32 / tile.ctas / s.row_warps);
+  int64_t warps = std::clamp<int64_t>(CeilDivide(per_warp, kFewVectors), 1, most);
+  if (s.neighbours > 1) {  // As many of the CTA's threads to each of its rows.
+    const int64_t least = std::max(1, s.vector / s.lanes_per_row);
+    warps = CeilDivide(warps, least) * least;
+  }
+  s.warps_per_row = static_cast<int>(warps);
+  return CeilDivide(per_warp, warps);
+}
+
+int64_t OuterCtas(const SizedGroup& sized, const Schedule& s) {
+  return CeilDivide(sized.rows, s.rows_per_cta()) * s.cluster;
+}
+
+// Each of a CTA's rows has as many of its threads.
+bool MayCluster(const SizedGroup& sized, const Schedule& s) {
+  return s.cluster == 1 || (s.cluster <= sized.context.device.max_cluster && s.vector > 1 &&
+                            !sized.shape.keeps_columns() && s.threads() % s.rows_per_cta() == 0);
+}
+
+// Rows that a CTA or a cluster holds whole.
+bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, Schedule& s) {
+  constexpr int kWaves = 4;
+  const double most = 65536 / kOuterThreads - kAddressWords - RowWords(sized) * s.vector;
+  const DeviceInfo& device = sized.context.device;
+  for (const OuterTile& tile : kOuterTiles) {
+    Schedule t = s;
+    const int64_t registers = TakeTile(sized, tile, t);
+    const int64_t ctas = OuterCtas(sized, t);
+    const bool few = registers * t.vector <= kFewPoints;
+    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), t) <= most &&
+                      ctas * 2 >= device.sms;
+    // A cluster waits for its slowest CTA, while others go on where there are many.
+    const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && MayCluster(sized, t) &&
+                                            ctas >= kWaves * tile.ctas * device.sms);
+    const bool in_hand = few && tile.cluster == 1 && (reads_again || tile.bytes == 128);
+    if (!pays || !((fits && reads_again) || in_hand)) continue;
+    s = t;
+    s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
+    s.persistent = true;
+    if (!few) s.min_ctas_per_sm = kOuterThreads / s.threads();
+    return true;
+  }
+  return false;
+}
+
+// The same of neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache
+// line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
+// thread of so few has many registers.
 bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kQuarters = 4;
   const DeviceInfo& device = sized.context.device;
@@ -449,20 +502,21 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
     const auto warps = static_cast<int>(CeilDivide(ctas * t.threads() / 32, kQuarters));
     return std::min(device.registers_per_sm / (kQuarters * 32 * warps) / 8 * 8, 248);
   };
-  const auto hold = [&](Schedule t, int least_ctas, int bytes) {
+  const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
     LieAlongRows(sized, bytes, t);
     const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
     for (t.warps_per_row = 1; t.threads() <= kMostThreads; t.warps_per_row *= 2) {
       t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+      const bool few = t.cluster == 1 && t.registers * t.vector <= kFewPoints;
       const bool idle = t.columns_at_once() * 4 > sized.columns * 5;
       if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 ||
           (idle && t.warps_per_row * t.cluster > 1) ||
-          CeilDivide(sized.rows, t.rows_per_cta()) * t.cluster < device.sms) {
+          (OuterCtas(sized, t) < least_in_all && !(few && least_ctas == 1))) {
         continue;
       }
       const double need = rows.Words(t.registers, t) + kAddressWords + row_words * t.vector;
-      int ctas = 0;
       const int most = std::min(kMostCtas, device.max_threads_per_sm / t.threads());
+      int ctas = 0;
       while (ctas < most && need <= registers(t, ctas + 1)) ++ctas;
       if (ctas < least_ctas) continue;
       t.min_ctas_per_sm = ctas;
@@ -473,12 +527,13 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
     }
     return false;
   };
-  for (const int least_ctas : {2, 1}) {
+  const std::pair<int, int64_t> choices[] = {{2, device.sms}, {1, device.sms}, {1, device.sms / 2}};
+  for (const auto& [least_ctas, least_in_all] : choices) {
     for (Schedule t = s; t.vector > 1 && t.vector * sized.widest_bytes >= kNarrowBytes;
          t.vector /= 2) {
       for (const int bytes : {128, 64}) {
         for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
-          if (hold(t, least_ctas, bytes)) return true;
+          if (hold(t, bytes, least_ctas, least_in_all)) return true;
       }
     }
   }
@@ -489,64 +544,21 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
 // columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
 // these, so few rows also make for little of that.
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  // A thread of an SM that has 512 of them.
-  constexpr int kThreads = 512, kRegisters = 65536 / kThreads;
-  constexpr int kFewPoints = 32, kFewVectors = 8, kMostRowWords = 48;
-  constexpr int kStreamedBytes = 128, kMostStreamedWords = 120, kWaves = 4;
-  const auto take = [&](const OuterTile& tile, Schedule& t) {
-    LieAlongRows(sized, tile.bytes, t);
-    t.cluster = tile.cluster;
-    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
-    const int64_t warps = CeilDivide(per_warp, kFewVectors);
-    const int most = std::max(1, kThreads / 32 / tile.ctas / t.row_warps);
-    t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, most));
-    if (t.neighbours > 1) {  // Each of the CTA's rows has as many of its threads.
-      const int least = std::max(1, 32 / t.lanes_per_row * t.vector / 32);
-      t.warps_per_row = static_cast<int>(CeilDivide(t.warps_per_row, least)) * least;
-    }
-    return CeilDivide(per_warp, t.warps_per_row);
-  };
+  constexpr int kMostRowWords = 48, kStreamedBytes = 128, kMostStreamedWords = 120;
   const bool reads_again = ReadsRowsAgain(sized);
   if (s.neighbours > 1 && reads_again && HoldNeighbours(sized, rows, s)) return;
   // Narrower vectors leave more registers for columns.
-  Schedule held = s;
   const int row_words = RowWords(sized);
-  while (held.vector * sized.widest_bytes > 8 && held.vector * row_words > kMostRowWords)
-    held.vector /= 2;
-  const double most = kRegisters - kAddressWords - row_words * held.vector;
-  const DeviceInfo& device = sized.context.device;
-  const auto ctas = [&](const Schedule& t) {
-    return CeilDivide(sized.rows, t.rows_per_cta()) * t.cluster;
-  };
-  // Each of a CTA's rows has as many of its threads.
-  const auto may_cluster = [&](const OuterTile& tile, const Schedule& t) {
-    return tile.cluster == 1 ||
-           (tile.cluster <= device.max_cluster && t.vector > 1 && !sized.shape.keeps_columns() &&
-            t.threads() % t.rows_per_cta() == 0);
-  };
-  for (const OuterTile& tile : kOuterTiles) {
-    if (s.neighbours > 1) break;
-    const int64_t registers = take(tile, held);
-    const bool few = registers * held.vector <= kFewPoints;
-    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), held) <= most &&
-                      ctas(held) * 2 >= device.sms;
-    // A cluster waits for its slowest CTA, while others go on where there are many.
-    const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && may_cluster(tile, held) &&
-                                            ctas(held) >= kWaves * tile.ctas * device.sms);
-    const bool in_hand = few && tile.cluster == 1 && (reads_again || tile.bytes == 128);
-    if (!pays || !((fits && reads_again) || in_hand)) continue;
-    s = held;
-    s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
-    s.persistent = true;
-    if (!few) s.min_ctas_per_sm = kThreads / s.threads();
-    return;
-  }
+  while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
+  if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
   // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
-  s.vector = held.vector;
   for (const OuterTile& tile : kStreamedTiles) {
-    take(tile, s);
-    if (!may_cluster(tile, s)) continue;
-    if (!sized.shape.crossed() || ctas(s) * 4 >= device.sms * 3 || tile.bytes == 32) break;
+    TakeTile(sized, tile, s);
+    if (!MayCluster(sized, s)) continue;
+    if (!sized.shape.crossed() || OuterCtas(sized, s) * 4 >= sized.context.device.sms * 3 ||
+        tile.bytes == 32) {
+      break;
+    }
   }
   // The next step's vectors are under way beside those and what a thread has of its rows.
   s.registers = std::max(

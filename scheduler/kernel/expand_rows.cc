@@ -5,6 +5,8 @@
 //   warp 0   rows 0..7 8..15 ...      thread 0   row 0 of warps 0, 1, ...      all warps
 //   warp 1   rows 0..7 8..15 ...  ->  thread 1   row 1 of warps 0, 1, ...  ->  rows 0..7 8..15 ...
 //   ...                               ...
+//
+// So are those of neighbouring rows that are folded together.
 #include <algorithm>
 #include <utility>
 #include <vector>
