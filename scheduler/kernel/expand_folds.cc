@@ -221,31 +221,34 @@ void Expander::Unshift(const Accumulator& a, SymInt count_slot) {
 }
 
 bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
+  const bool by_row = MergesByRow() && MergesNeighbours(accumulators);
+  const bool one_warp = at_.column_warps == 1 && cluster_ == 1 && !by_row;
+  const bool halves = outer_ && !one_warp;
   for (const Accumulator& a : accumulators) {
-    FoldLanes(a, at_.column_lane_masks);
+    if (!halves) FoldLanes(a, at_.column_lane_masks);
     states_[a.id] = a.fragments;
   }
-  if (accumulators.empty()) return false;
+  if (accumulators.empty() || one_warp) return false;
   if (cluster_ > 1 && !MergesByRow()) return FoldAcrossCluster(accumulators);
-  const bool by_row = MergesByRow() && MergesNeighbours(accumulators);
-  if (at_.column_warps == 1 && cluster_ == 1 && !by_row) return false;
   // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
   std::vector<std::vector<int>> shared(accumulators.size());
-  const SymInt leader = SymEq(at_.column_lane, 0);
+  const SymInt place = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
   for (size_t i = 0; i < accumulators.size(); ++i) {
-    for (int fragment : accumulators[i].fragments) {
-      const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places);
-      shared[i].push_back(array);
-      OverRowSlots([&] {
-        Store out{fragment, RowSlot()};
-        out.space = Space::Shared;
-        out.array = array;
-        out.index = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
-        out.predicate = leader;
-        w_.Emit(out);
-      });
+    for (int fragment : accumulators[i].fragments)
+      shared[i].push_back(w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places));
+    if (halves) {
+      LeaveByHalves(accumulators[i], shared[i], place);
+      continue;
+    }
+    for (size_t c = 0; c < shared[i].size(); ++c) {
+      Store out{accumulators[i].fragments[c], 0};
+      out.space = Space::Shared;
+      out.array = shared[i][c];
+      out.index = place;
+      out.predicate = SymEq(at_.column_lane, 0);
+      w_.Emit(out);
     }
   }
   if (tickets_ && !passed_on_) PassTicketOn(0);
@@ -401,26 +404,6 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
     FoldLanes(a, masks);
   }
   return synchronized;
-}
-
-// Merges the states whose components `take` brings into those of the thread's rows. All rows have
-// as many elements, and the first of a vector is inside if any is: its count does for all.
-template <typename Take>
-void Expander::MergeIntoRows(const Accumulator& a, Take take) {
-  const TileReduction& r = tile_.reductions[a.id];
-  if (r.op == OpKind::Welford && r.over == Over::Columns) {
-    const Operand more = take(2, 0);
-    const WelfordWeights weights = WeighWelford(w_, r.dtype, Operand::Reg(a.fragments[2]), more);
-    return OverRowSlots([&] {
-      const Operand mean = take(0, RowSlot()), m2 = take(1, RowSlot());
-      MergeWelford(w_, a.fragments, RowSlot(), mean, m2, weights);
-    });
-  }
-  OverStates(a, [&] {
-    StateOperands state;
-    for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, SlotOf(a)));
-    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
-  });
 }
 
 void Expander::StorePartial(int id, const std::vector<int>& fragments) {

@@ -264,6 +264,7 @@ class Expander {
   absl::Status MergeParts(int pass);
   void MergeByRow(const std::vector<Accumulator>& accumulators,
                   const std::vector<std::vector<int>>& arrays);
+  void LeaveByHalves(Accumulator a, const std::vector<int>& arrays, SymInt place);
   bool MergesNeighbours(const std::vector<Accumulator>& accumulators) const;
   void MergeNeighbours(const std::vector<Accumulator>& accumulators,
                        std::vector<std::vector<int>>& arrays);
@@ -435,5 +436,25 @@ class Expander {
   std::map<TileId, Held> held_;
   std::optional<SymInt> held_step_;  // The step that is read from shared memory.
 };
+
+// Merges the states whose components `take` brings into those of the thread's rows. All rows have
+// as many elements, and the first of a vector is inside if any is: its count does for all.
+template <typename Take>
+void Expander::MergeIntoRows(const Accumulator& a, Take take) {
+  const TileReduction& r = tile_.reductions[a.id];
+  if (r.op == OpKind::Welford && r.over == Over::Columns) {
+    const Operand more = take(2, 0);
+    const WelfordWeights weights = WeighWelford(w_, r.dtype, Operand::Reg(a.fragments[2]), more);
+    return OverRowSlots([&] {
+      const Operand mean = take(0, RowSlot()), m2 = take(1, RowSlot());
+      MergeWelford(w_, a.fragments, RowSlot(), mean, m2, weights);
+    });
+  }
+  OverStates(a, [&] {
+    StateOperands state;
+    for (int c = 0; c < NumComponents(r.op); ++c) state.push_back(take(c, SlotOf(a)));
+    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
+  });
+}
 
 }  // namespace seam::kernel

@@ -1,10 +1,11 @@
 // The tile level of the kernel IR: what one kernel computes, before anyone says which thread does
 // it.
 //
-// A kernel runs over rows, which are independent of each other, and for each row through passes in
-// order. A pass runs over the columns of one space; it may fold reductions over them and store
-// values. The result of a reduction is one value a row and can be read in every later pass. Values
-// are a directed acyclic graph at one point (row, column):
+// A kernel runs over rows, which are independent of each other but for neighbours that a reduction
+// folds together, and for each row through passes in order. A pass runs over the columns of one
+// space; it may fold reductions over them and store values. The result of a reduction is one value a
+// row and can be read in every later pass. Values are a directed acyclic graph at one point (row,
+// column):
 //
 //   row --+-- pass 0 over space 0:  m = sum(load x)            load, map    -> reduce
 //         +-- pass 1 over space 0:  s = sum((load x - m/N)^2)  load, map    -> reduce
