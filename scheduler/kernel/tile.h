@@ -3,8 +3,8 @@
 //
 // A kernel runs over rows, which are independent of each other but for neighbours that a reduction
 // folds together, and for each row through passes in order. A pass runs over the columns of one
-// space; it may fold reductions over them and store values. The result of a reduction is one value a
-// row and can be read in every later pass. Values are a directed acyclic graph at one point (row,
+// space; it may fold reductions over them and store values. The result of a reduction is one value
+// a row and can be read in every later pass. Values are a directed acyclic graph at one point (row,
 // column):
 //
 //   row --+-- pass 0 over space 0:  m = sum(load x)            load, map    -> reduce
