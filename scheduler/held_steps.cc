@@ -16,8 +16,8 @@ using kernel::TileKernel;
 using kernel::TileSpace;
 using kernel::TileValue;
 
-// Shared memory that the driver takes of each CTA's.
-constexpr int64_t kDriverBytes = 1024;
+// Shared memory that the driver takes of each CTA's, which has whole units.
+constexpr int64_t kDriverBytes = 1024, kUnitBytes = 256;
 
 // A load by what it reads, in terms that kernels have in common: two of the same are the same
 // element for the same row and column.
@@ -124,9 +124,7 @@ HeldSteps::HeldSteps(const SizedGroup& sized, absl::Span<const TracedKernel> ker
     }
     for (const kernel::TileReduction& r : tile.reductions) {
       for (int c = 0; c < kernel::NumComponents(r.op); ++c) {
-        const int64_t bytes = std::max(4, DTypeBytes(kernel::ComponentType(r.op, r.dtype, c)));
-        (r.merge ? merged_bytes_ : folded_bytes_) += bytes;
-        ++components_;
+        components_.emplace_back(DTypeBytes(kernel::ComponentType(r.op, r.dtype, c)), r.merge);
       }
     }
   }
@@ -139,6 +137,7 @@ absl::StatusOr<HeldSteps> HeldSteps::Of(const SizedGroup& sized, const Schedule&
   options.alignment_bytes = s.alignment_bytes;
   options.chan_welford = true;
   options.split = std::max(2, s.split);
+  options.neighbours = s.neighbours;
   std::vector<TracedKernel> kernels;
   for (options.stage = 0; options.stage <= sized.shape.max_depth; ++options.stage) {
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(*sized.group, sized.shape, options));
@@ -147,19 +146,22 @@ absl::StatusOr<HeldSteps> HeldSteps::Of(const SizedGroup& sized, const Schedule&
   return HeldSteps(sized, kernels);
 }
 
-// Beside what stays there are the states of the CTA's rows, of each warp and then merged, and of
-// each thread where these merge a row each.
+// Beside what stays there are the states of the CTA's rows: of each warp, or of each thread where
+// these merge a row each; then those of rows, and of neighbouring rows together.
 int HeldSteps::Most(const Schedule& s) const {
-  constexpr int kAlignment = 16, kArrays = 2;
   const int64_t rows = s.rows_per_cta();
   const int64_t ctas = CeilDivide(std::max<int64_t>(rows_, 1), rows) * s.split;
   const bool row_a_thread = s.outer && s.vector > 1 && s.threads() % rows == 0;
-  const int64_t states =
-      folded_bytes_ * (s.warps_per_row + 1) * rows +
-      merged_bytes_ * (row_a_thread ? s.threads() + rows : (s.warps_per_row + 1) * rows) +
-      components_ * kArrays * kAlignment;
-  const int64_t room =
-      (device_.smem_bytes_per_cta + kDriverBytes) / CeilDivide(ctas, device_.sms) - kDriverBytes;
+  const auto array = [](int64_t bytes) { return CeilDivide(bytes, 16) * 16; };
+  int64_t states = 0;
+  for (const auto& [bytes, merged] : components_) {
+    const int64_t of_threads = merged && row_a_thread ? s.threads() : s.warps_per_row * rows;
+    const int by_row = row_a_thread ? 1 + (merged && s.neighbours > 1) : 0;
+    states += array(bytes * of_threads) + by_row * array(bytes * rows);
+  }
+  const int64_t of_cta =
+      (device_.smem_bytes_per_cta + kDriverBytes) / CeilDivide(ctas, device_.sms);
+  const int64_t room = of_cta / kUnitBytes * kUnitBytes - kDriverBytes;
   const int64_t step = point_bytes_ * s.registers * s.vector * s.threads();
   if (step == 0) return 0;
   const int64_t steps = CeilDivide(ColumnsOfPart(s), s.columns_per_step());

@@ -4,6 +4,8 @@
 // Thread-safety: immutable once built.
 #pragma once
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,9 +38,8 @@ class HeldSteps {
   int64_t rows_, columns_;
   DeviceInfo device_;
   int64_t point_bytes_ = 0;  // Of all loads that stay.
-  // Of the states of a row, folded from elements and merged from others.
-  int64_t folded_bytes_ = 0, merged_bytes_ = 0;
-  int components_ = 0;
+  // Of the states of a row: their bytes, and whether they are merged from others.
+  std::vector<std::pair<int64_t, bool>> components_;
 };
 
 }  // namespace seam

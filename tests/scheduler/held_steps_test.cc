@@ -65,6 +65,20 @@ std::string Backward(const std::string& dtype) {
   output db
 })");
 }
+// Of 8 groups of K channels, which are rows of their own.
+std::string OfGroups(const std::string& dtype) {
+  return absl::StrCat(R"(fusion of_groups {
+  symbol P
+  symbol K
+  input x: )",
+                      dtype, R"([P, 8, K]
+  f = cast(x, dtype=f32)
+  mean, m2, n = welford(f, axes=[0, 2], keepdims=true)
+  y = cast((f - mean) * rsqrt(m2 / n + 1e-5), dtype=)",
+                      dtype, R"()
+  output y
+})");
+}
 // Rows [M] of N columns. Three phases: elements outside are -inf for the maximum, 0 for the sums.
 constexpr char kThreePhases[] = R"(fusion three_phases {
   symbol M
@@ -249,33 +263,45 @@ TEST(HeldSteps, BugsAreFound) {
 // All that fits beside the states, for as many CTAs an SM as the launch needs.
 TEST(HeldSteps, AsManyAsHaveRoom) {
   constexpr int64_t kSmBytes = 228 * 1024, kOfDriver = 1024;
-  const DeviceInfo device = Devices()[0];
+  struct Case {
+    std::string text;
+    std::vector<int64_t> sizes;
+    int64_t rows, columns;
+  };
+  std::vector<Case> cases;
+  for (const char* text : {kThreePhases, kStatisticsTwice, kWeights})
+    cases.push_back({text, {4, 1 << 22}, 4, 1 << 22});
   for (const std::string dtype : {"bf16", "f32"}) {
     for (const std::string& text : {Forward(dtype), Backward(dtype)}) {
-      const absl::StatusOr<Fusion> group = ParseFusion(text);
-      ASSERT_TRUE(group.ok()) << group.status();
       for (const auto& [pixels, channels] :
            std::vector<std::pair<int64_t, int64_t>>{{802816, 64}, {12544, 1024}, {3136, 64}}) {
-        ScheduleContext context;
-        context.sizes = {pixels, channels};
-        context.device = device;
-        absl::StatusOr<LaunchPlan> plan = ScheduleGroup(*group, SchedulerKind::kReduction, context);
-        ASSERT_TRUE(plan.ok()) << plan.status();
-        Schedule s = plan->schedule;
-        ASSERT_GT(s.split, 1) << s.ToString();
-        EXPECT_GT(s.held, 0) << s.ToString();
-        const int64_t ctas = (channels + s.rows_per_cta() - 1) / s.rows_per_cta() * s.split;
-        const int64_t of_sm = (ctas + device.sms - 1) / device.sms;
-        EXPECT_LE(of_sm * (plan->launches[0].kernel.SharedBytes() + kOfDriver), kSmBytes)
-            << s.ToString();
-        if (s.held * s.columns_per_step() * s.split >= pixels) continue;  // That is all there is.
-        ++s.held;
-        plan = Lower(*group, s);
-        ASSERT_TRUE(plan.ok()) << plan.status();
-        EXPECT_GT(of_sm * (plan->launches[0].kernel.SharedBytes() + kOfDriver), kSmBytes)
-            << s.ToString();
+        cases.push_back({text, {pixels, channels}, channels, pixels});
       }
     }
+    cases.push_back({OfGroups(dtype), {65536, 10}, 8 * 10, 65536});
+  }
+  const DeviceInfo device = Devices()[0];
+  for (const Case& c : cases) {
+    const absl::StatusOr<Fusion> group = ParseFusion(c.text);
+    ASSERT_TRUE(group.ok()) << group.status();
+    ScheduleContext context;
+    context.sizes = c.sizes;
+    context.device = device;
+    absl::StatusOr<LaunchPlan> plan = ScheduleGroup(*group, SchedulerKind::kReduction, context);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    Schedule s = plan->schedule;
+    ASSERT_GT(s.split, 1) << s.ToString();
+    EXPECT_GT(s.held, 0) << s.ToString();
+    const int64_t ctas = (c.rows + s.rows_per_cta() - 1) / s.rows_per_cta() * s.split;
+    const int64_t of_sm = (ctas + device.sms - 1) / device.sms;
+    EXPECT_LE(of_sm * (plan->launches[0].kernel.SharedBytes() + kOfDriver), kSmBytes)
+        << s.ToString();
+    if (s.held * s.columns_per_step() * s.split >= c.columns) continue;  // That is all there is.
+    ++s.held;
+    plan = Lower(*group, s);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_GT(of_sm * (plan->launches[0].kernel.SharedBytes() + kOfDriver), kSmBytes)
+        << s.ToString();
   }
 }
 
