@@ -429,13 +429,14 @@ constexpr int kOuterThreads = 512, kAddressWords = 28, kFewPoints = 32;
 
 // Lanes along so many bytes of neighbouring rows, the others down the columns. Rows whose states
 // are merged lie in a CTA all together: the lanes, and the warps side by side, that this takes.
+// Where one warp's lanes are not enough the schedule is refused.
 void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
   const int even = s.neighbours & -s.neighbours;
   s.row_warps = s.neighbours / even;
   const int row_vector = s.vector * s.row_warps;
   const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
   const int enough = PowerOfTwoAtLeast(CeilDivide(sized.rows, row_vector), lanes);
-  s.lanes_per_row = 32 / std::max(enough, even / std::min(even, s.vector));
+  s.lanes_per_row = 32 / std::min(32, std::max(enough, even / std::min(even, s.vector)));
 }
 
 // Warps down the columns too. Vectors that a thread has then, if it has all of them.
@@ -1001,14 +1002,14 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
-  if (s.split > 1 && s.one_launch) {
-    SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
-    s.held = held.Most(s);
-  }
   if (!s.persistent) {
     s.chan_welford = true;
     // Rows that are read step by step are found by a few instructions each time, not by a division.
     Pin(sized, rows.ColumnDivisors(false), s);
+  }
+  if (s.split > 1 && s.one_launch) {
+    SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
+    s.held = held.Most(s);
   }
   return s;
 }

@@ -56,15 +56,29 @@ std::string Backward(const std::string& dtype, int groups) {
                              {{"DTYPE", dtype}, {"GROUPS", absl::StrCat(groups)}});
 }
 
+// By the largest of 32 groups' 64 channels.
+std::string Scaled(const std::string& dtype) {
+  return absl::StrReplaceAll(R"(fusion scaled {
+  symbol N in [1, 4096]
+  symbol P in [1, 65536]
+  input x: DTYPE[N, P, 32, 64]
+  f = cast(x, dtype=f32)
+  y = cast(f / amax(abs(f), axes=[1, 3], keepdims=true), dtype=DTYPE)
+  output y
+})",
+                             {{"DTYPE", dtype}});
+}
+
 std::map<std::string, int64_t> Sizes(int64_t n, int64_t k, int64_t p) {
   return {{"N", n}, {"K", k}, {"P", p}};
 }
 
-Schedule ChosenFor(const std::string& text, std::vector<int64_t> sizes,
-                   const char* device = "h200") {
+Schedule ChosenFor(const std::string& text, std::vector<int64_t> sizes, const char* device = "h200",
+                   int alignment_bytes = 16) {
   const absl::StatusOr<Fusion> group = ParseFusion(text);
   EXPECT_TRUE(group.ok()) << group.status();
-  const ScheduleContext context{.sizes = std::move(sizes), .device = *FindDevice(device)};
+  const ScheduleContext context{
+      .sizes = std::move(sizes), .alignment_bytes = alignment_bytes, .device = *FindDevice(device)};
   const absl::StatusOr<Schedule> s =
       FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
   EXPECT_TRUE(s.ok()) << s.status();
@@ -94,7 +108,7 @@ TEST(Neighbours, AsTheHeuristicHasThem) {
 }
 
 struct Lay {
-  int vector, lanes, warps, side, cluster = 1, split = 1;
+  int vector, lanes, warps, side, cluster = 1, split = 1, held = 0;
   bool persistent = true, one_launch = true;
 };
 
@@ -112,6 +126,7 @@ GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
     s.row_warps = lay.side;
     s.cluster = lay.cluster;
     s.split = lay.split;
+    s.held = lay.held;
     s.registers = 1;
     s.persistent = lay.persistent;
     while (s.persistent && s.columns_at_once() < columns) ++s.registers;
@@ -142,16 +157,12 @@ TEST(Neighbours, HoweverTheyAreShared) {
     }
   }
   for (const int split : {2, 7, 50}) {
-    for (const bool one_launch : {false, true}) {
-      const Lay lay = {.vector = 4,
-                       .lanes = 8,
-                       .warps = 1,
-                       .side = 5,
-                       .split = split,
-                       .persistent = false,
-                       .one_launch = one_launch};
-      ExpectRight(GroupNorm("bf16", 8), Laid(lay, Sizes(2, 10, 90)));
-    }
+    Lay lay = {.vector = 4, .lanes = 8, .warps = 1, .side = 5, .split = split, .persistent = false};
+    for (lay.held = 0; lay.held < 3; ++lay.held)
+      ExpectRight(GroupNorm("bf16", 8), Laid(lay, Sizes(2, 10, 190)));
+    lay.held = 0;
+    lay.one_launch = false;
+    ExpectRight(GroupNorm("bf16", 8), Laid(lay, Sizes(2, 10, 90)));
   }
 }
 
@@ -264,6 +275,9 @@ TEST(Neighbours, ChosenSchedules) {
   EXPECT_EQ(ChosenFor(GroupNorm("bf16", 3), {16, 3, 4096}).neighbours, 1);
   EXPECT_EQ(ChosenFor(GroupNorm("bf16", 32), {16, 17, 4096}).neighbours, 1);
   EXPECT_EQ(ChosenFor(GroupNorm("bf16", 32), {16, 64, 4096}).neighbours, 1);
+  // Single elements of 64 channels are more than a warp has.
+  EXPECT_EQ(ChosenFor(Scaled("f8e4m3"), {16, 4096}, "h200", 1).neighbours, 1);
+  EXPECT_EQ(ChosenFor(Scaled("f8e4m3"), {16, 4096}, "h200", 16).neighbours, 64);
 }
 
 }  // namespace

@@ -63,8 +63,11 @@ void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
   const int row_lanes = std::max(pick.PowerOfTwo(32), even / std::min(even, as_rows.vector));
   as_rows.lanes_per_row = std::max(1, 32 / row_lanes);
   as_rows.warps_per_row = std::max(1, row_lanes * as_rows.vector / 32) * (1 + pick.Below(2));
+  as_rows.split = !shape->crossed() && pick.Chance(40) ? 2 + pick.Below(4) : 1;
+  as_rows.persistent = as_rows.split == 1 && pick.Chance(70);
   as_rows.cluster = as_rows.split > 1 ? 1 : pick.PowerOfTwo(4);
-  as_rows.one_launch &= as_rows.cluster == 1;
+  as_rows.one_launch = as_rows.cluster == 1 && pick.Chance(70);
+  as_rows.held = as_rows.split > 1 && as_rows.one_launch ? pick.Below(4) : 0;
   if (CheckSchedule(as_rows).ok()) s = as_rows;
 }
 
@@ -138,7 +141,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 }
 
 struct Counts {
-  int right = 0, guarded = 0, neighbours = 0;
+  int right = 0, guarded = 0, neighbours = 0, held = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -156,6 +159,7 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     }
     ++counts.right;
     counts.neighbours += result.schedule.neighbours > 1;
+    counts.held += result.schedule.neighbours > 1 && result.schedule.held > 0;
     ASSERT_TRUE(result.status.ok())
         << "graph " << seed << " schedule " << i << ": " << result.status << "\n"
         << result.schedule.ToString() << "\n"
@@ -267,6 +271,7 @@ TEST(RandomSchedules, NeighboursAsRows) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(counts.neighbours, 120);
+  EXPECT_GT(counts.held, 10);
 }
 
 }  // namespace
