@@ -116,9 +116,7 @@ absl::Status CheckSchedule(const Schedule& s) {
              (!s.outer || s.vector == 1 || s.rows_per_cta() % s.neighbours != 0 ||
               s.threads() % s.rows_per_cta() != 0)) {
     broken =
-        "neighbours whose states are merged lie in vectors of rows, in a CTA all together, and "
-        "have "
-        "as many threads each";
+        "neighbours that are rows lie in vectors, in a CTA all together, with as many threads each";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {

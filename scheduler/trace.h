@@ -26,8 +26,8 @@ struct TraceOptions {
   // `finish` the kernel merges those and stores what is finished and has the axes of the rows.
   int places = 0;
   bool finish = false;
-  int neighbours =
-      1;           // So many rows beside each other have one result: those of GroupShape::merged.
+  // So many rows beside each other have one result: those of GroupShape::merged.
+  int neighbours = 1;
   int pieces = 1;  // CTAs of a cluster, each of which leaves states of the columns that are kept.
 };
 

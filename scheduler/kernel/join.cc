@@ -1,7 +1,6 @@
 // The statements of each kernel are copied: its symbols are made anew in the common environment,
 // its fragments and arrays follow those of the kernels before, but for lasting arrays, which they
-// have in common. Side by side, each becomes the body
-// of an `if` on the CTA's number:
+// have in common. Side by side, each becomes the body of an `if` on the CTA's number:
 //
 //   if block < end_0:                  block_0 = block           kernel 0
 //   if end_0 <= block < end_1:         block_1 = block - end_0   kernel 1

@@ -293,8 +293,7 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //    InferDType (Cast any); LetSymbol reads an integer; Random gives a float from an i64 seed and
 //    offset.
 //  - Symbols: every one is a parameter, block_x, thread_x, together, or bound by an enclosing For
-//  or
-//    an earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and
+//    or an earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and
 //    num_elements hold parameters only; slots hold symbols of unrolled loops only; unrolled loops
 //    have constant extents.
 //  - KeepPacked: a packed fragment.
