@@ -104,9 +104,9 @@ cuda::FileKey KeyOfSubject(const Json& subject) {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
-         persistent, split, grid, cluster, stages, reread, blocks, runs, tickets, pace, finish_lanes,
-         one_launch, held, shift, early, chan_welford, alignment_bytes, index32, min_ctas_per_sm,
-         facts, islands] = s;
+         persistent, split, grid, cluster, stages, reread, blocks, runs, tickets, pace,
+         finish_lanes, one_launch, held, shift, early, chan_welford, alignment_bytes, index32,
+         min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
