@@ -3,13 +3,16 @@
 //
 //   norm_bench [--elements 268435456] [--ops layer_norm,rms_norm,softmax] [--dtypes bf16,f32]
 //   [--columns 256,1024,...]
-//              [--shapes 128x4096,...] [--tune] [--apart] [--any-order] [--json FILE]
+//              [--shapes 128x4096,...] [--tune] [--vary FIELDS] [--apart] [--any-order]
+//              [--json FILE]
 //
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
 // device-to-device memcpy of 1 GB. With --shapes, problems of so many rows and columns, each timed
 // as one of 400 launches of a CUDA graph beside a memcpy of the tensor in such a graph. --tune also
 // times the alternatives of scheduler/alternatives.h and prints the best beside the heuristic's;
+// --vary "registers=2,4 stages=2,3 pace=0,1" those that differ in these fields
+// (scheduler/variants.h), and prints all;
 // with --apart, partial states are finished by launches of their own; with --any-order, sums over
 // rows are summed in whatever order CTAs take the rows.
 #include <algorithm>
@@ -49,6 +52,7 @@ struct Options {
                                   5632, 8192, 12288, 16384, 32768};
   std::vector<std::pair<int64_t, int64_t>> shapes;  // Rows and columns of small problems.
   bool tune = false;
+  std::string vary;
   bool any_order = false;  // Of sums over rows.
   bool apart = false;      // What finishes partial states in launches of its own.
   std::string json;
@@ -252,9 +256,11 @@ absl::Status Run(const Options& options) {
         compile.allocator = bench.allocator();
         SEAM_ASSIGN_OR_RETURN(Executable group, Compile(std::move(graph), compile));
         // Several groups have no alternatives here; they run as they are.
-        const absl::StatusOr<std::vector<Schedule>> found = CandidateSchedules(group, symbols);
+        const absl::StatusOr<std::vector<Schedule>> found =
+            CandidateSchedules(group, symbols, options.vary);
         std::vector<Schedule> candidates = found.ok() ? *found : std::vector<Schedule>(1);
-        if (!options.tune) candidates.resize(1);
+        if (!found.ok() && !options.vary.empty()) return found.status();
+        if (!options.tune && options.vary.empty()) candidates.resize(1);
         if (options.apart) {
           for (Schedule& s : candidates) s.one_launch = false;
         }
@@ -329,10 +335,11 @@ absl::Status Run(const Options& options) {
         }
         std::printf("%s\n", timed[0].line.c_str());
         absl::StrAppend(&rows, rows.empty() ? "  " : ",\n  ", timed[0].json);
-        if (options.tune) {
+        if (options.tune || !options.vary.empty()) {
+          const size_t most = options.tune ? 6 : timed.size();
           std::stable_sort(timed.begin(), timed.end(),
                            [](const Timed& a, const Timed& b) { return a.fraction > b.fraction; });
-          for (size_t i = 0; i < std::min<size_t>(6, timed.size()); ++i)
+          for (size_t i = 0; i < std::min(most, timed.size()); ++i)
             std::printf("    best %zu: %s\n", i + 1, timed[i].line.c_str());
         }
         std::fflush(stdout);
@@ -373,6 +380,10 @@ int main(int argc, char** argv) {
     if (key == "--elements" && absl::SimpleAtoi(value, &options.elements)) continue;
     if (key == "--json") {
       options.json = value;
+      continue;
+    }
+    if (key == "--vary") {
+      options.vary = value;
       continue;
     }
     const std::vector<std::string> list = absl::StrSplit(value, ',');

@@ -19,6 +19,7 @@
 #include "runtime/segment_program.h"
 #include "scheduler/alternatives.h"
 #include "scheduler/choose.h"
+#include "scheduler/variants.h"
 
 namespace seam {
 namespace {
@@ -140,9 +141,10 @@ class Tuner {
     return Tuner(*executable.impl_, options).TuneAll(symbols);
   }
   static absl::StatusOr<std::vector<Schedule>> Schedules(const Executable& executable,
-                                                         absl::Span<const SymbolValue> symbols) {
+                                                         absl::Span<const SymbolValue> symbols,
+                                                         absl::string_view fields) {
     SEAM_ASSIGN_OR_RETURN(const GroupCall call, OnlyGroup(*executable.impl_, symbols));
-    return SchedulesOf(call);
+    return SchedulesOf(call, fields);
   }
   static absl::StatusOr<std::vector<absl::StatusOr<Executable>>> CompileEach(
       const Executable& executable, absl::Span<const SymbolValue> symbols,
@@ -177,7 +179,9 @@ class Tuner {
   static absl::StatusOr<GroupCall> OnlyGroup(Executable::Impl& impl,
                                              absl::Span<const SymbolValue> symbols);
   // The heuristic's, then its alternatives.
-  static absl::StatusOr<std::vector<Schedule>> SchedulesOf(const GroupCall& call);
+  // With fields their variants of the heuristic's schedule, else its alternatives.
+  static absl::StatusOr<std::vector<Schedule>> SchedulesOf(const GroupCall& call,
+                                                           absl::string_view fields = "");
   // Compiles the candidates side by side; the status of each.
   static std::vector<absl::Status> Compile(Executable::Impl& impl, const GroupCall& call,
                                            absl::Span<Candidate> candidates);
@@ -208,11 +212,13 @@ absl::StatusOr<Executable::Impl::GroupCall> Tuner::OnlyGroup(
   return calls[0];
 }
 
-absl::StatusOr<std::vector<Schedule>> Tuner::SchedulesOf(const GroupCall& call) {
+absl::StatusOr<std::vector<Schedule>> Tuner::SchedulesOf(const GroupCall& call,
+                                                         absl::string_view fields) {
   SEAM_ASSIGN_OR_RETURN(const Schedule heuristic,
                         FindScheduler(call.as)->choose(*call.group, call.context));
   SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> schedules,
-                        Alternatives(*call.group, heuristic, call.context));
+                        fields.empty() ? Alternatives(*call.group, heuristic, call.context)
+                                       : Variants(*call.group, heuristic, call.context, fields));
   schedules.insert(schedules.begin(), heuristic);
   return schedules;
 }
@@ -416,8 +422,9 @@ absl::StatusOr<TuneResult> Tune(const Executable& executable, absl::Span<const S
 }
 
 absl::StatusOr<std::vector<Schedule>> CandidateSchedules(const Executable& executable,
-                                                         absl::Span<const SymbolValue> symbols) {
-  return Tuner::Schedules(executable, symbols);
+                                                         absl::Span<const SymbolValue> symbols,
+                                                         absl::string_view fields) {
+  return Tuner::Schedules(executable, symbols, fields);
 }
 
 absl::StatusOr<std::vector<absl::StatusOr<Executable>>> CompileSchedules(

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/executable.h"
 #include "runtime/gpu_bench.h"
@@ -74,9 +75,11 @@ absl::StatusOr<TuneResult> Tune(const Executable& executable, absl::Span<const S
                                 const TuneOptions& options = {});
 
 // The parts, for graphs that one group holds (else kInvalidArgument) and those who time it in their
-// own way: the schedule of the heuristic for these sizes, followed by its alternatives;
+// own way: the schedule of the heuristic for these sizes, followed by its alternatives or, where
+// `fields` lists some, by its variants (scheduler/variants.h);
 absl::StatusOr<std::vector<Schedule>> CandidateSchedules(const Executable& executable,
-                                                         absl::Span<const SymbolValue> symbols);
+                                                         absl::Span<const SymbolValue> symbols,
+                                                         absl::string_view fields = "");
 // and Executables of that group with one schedule each, compiled side by side.
 absl::StatusOr<std::vector<absl::StatusOr<Executable>>> CompileSchedules(
     const Executable& executable, absl::Span<const SymbolValue> symbols,

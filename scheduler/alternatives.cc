@@ -456,7 +456,7 @@ class RowAlternatives {
   int64_t BlockBytes(const Schedule& s) const {
     const auto [it, is_new] = block_bytes_.try_emplace(
         {s.rows_per_cta(), s.columns_per_step(), s.reread, s.stages > 0}, 0);
-    if (is_new) it->second = rows_.BlockBytes(s);
+    if (is_new) it->second = (s.stages > 0 ? *rows_ahead_ : rows_).BlockBytes(s);
     return it->second;
   }
 

@@ -21,7 +21,6 @@ std::string Schedule::ToString() const {
       if (grid > 0) {
         absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,
                         " CTAs");
-        if (pace > 0) absl::StrAppend(&text, " that keep pace every ", pace, " turns");
       }
       if (cluster > 1) {
         absl::StrAppend(&text, grid > 0 ? " in clusters of " : ", row shared by clusters of ",
@@ -31,6 +30,8 @@ std::string Schedule::ToString() const {
         absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
                         reread ? ", read again from there" : "");
       }
+      if (pace > 0) absl::StrAppend(&text, ", CTAs keep pace");
+      if (pace > 1) absl::StrAppend(&text, " every ", pace, " turns");
       if (blocks)
         absl::StrAppend(&text, ", through shared memory in blocks of ", rows_per_cta(), " rows",
                         reread ? ", read again from there" : "",

@@ -479,10 +479,14 @@ __device__ __forceinline__ void seam_await_stores(unsigned long long* barrier, u
   } while (!done);
 }
 )"},
-    // Not for longer than the others may need: they might not have begun.
+    // Not for longer than the others may need: they might not have begun. The count is 0 again
+    // behind the last ticket.
     {"seam_await_tickets", R"(
 __device__ __forceinline__ void seam_await_tickets(const unsigned* taken, unsigned count) {
-  for (int i = 0; i < 64 && *(const volatile unsigned*)taken < count; ++i) {}
+  for (int i = 0; i < 64; ++i) {
+    const unsigned now = *(const volatile unsigned*)taken;
+    if (now == 0 || now >= count) return;
+  }
 }
 )"},
     // Copies that a machine without them makes by the thread that starts them; waiting is a

@@ -1,0 +1,28 @@
+// Schedules that differ from a given one in the fields that somebody names, in all combinations of
+// their values: for measuring what a heuristic should choose.
+//
+//   registers=2,4 stages=2,3 pace=0,1     eight schedules, less those that are not valid
+//
+// Thread-safety: pure function.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "scheduler/scheduler.h"
+
+namespace seam {
+
+// `chosen` is the schedule of a reduction whose rows lie along the columns. `fields` lists, with
+// spaces between, fields of Schedule with integers: registers, cluster, row_warps, persistent,
+// stages, reread, tickets, pace, early, chan_welford, one_launch, min_ctas_per_sm, grid, and
+// `constant`, 1 for a kernel of this length alone. What follows from others is set as well: threads
+// of a row from registers and cluster, the grid from CTAs an SM. Combinations that CheckSchedule
+// refuses are left out, as is `chosen`. Whether the others fit the device is not asked. Errors:
+// kInvalidArgument naming the part of `fields`; kUnimplemented for other schedules.
+absl::StatusOr<std::vector<Schedule>> Variants(const Fusion& group, const Schedule& chosen,
+                                               const ScheduleContext& context,
+                                               absl::string_view fields);
+
+}  // namespace seam

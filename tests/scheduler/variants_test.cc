@@ -1,0 +1,78 @@
+// Schedules with other values in named fields: all combinations, each one that lowers to a right
+// kernel, and clear words for a field that there is not.
+#include "scheduler/variants.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ir/text/parser.h"
+#include "tests/support/expect_right.h"
+#include "tests/support/group_runner.h"
+#include "tests/support/norm_graphs.h"
+
+namespace seam {
+namespace {
+
+using testing::ExpectRight;
+using ::testing::HasSubstr;
+using testing::NormBackward;
+
+class VariantsTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::vector<Schedule>> Of(absl::string_view fields) {
+    return Variants(group_, chosen_, context_, fields);
+  }
+  std::string ErrorOf(absl::string_view fields) {
+    return std::string(Of(fields).status().message());
+  }
+
+  Fusion group_ = *ParseFusion(NormBackward("bf16"));
+  ScheduleContext context_{.sizes = {3000, 4096}, .device = Devices()[0]};
+  Schedule chosen_ = *FindScheduler(SchedulerKind::kReduction)->choose(group_, context_);
+};
+
+TEST_F(VariantsTest, AllCombinationsButTheChosenOne) {
+  ASSERT_EQ(Of("")->size(), 0);
+  ASSERT_GT(chosen_.stages, 0);
+  const std::vector<Schedule> variants = *Of("registers=1,2,4  stages=2,3 pace=0,1");
+  EXPECT_GE(variants.size(), 11);
+  for (const Schedule& s : variants) {
+    EXPECT_TRUE(CheckSchedule(s).ok()) << s.ToString();
+    EXPECT_GE(s.columns_at_once(), 4096) << s.ToString();
+    EXPECT_NE(s, chosen_);
+  }
+}
+
+// What follows: threads from a cluster, the grid from CTAs an SM, a constant from the size.
+TEST_F(VariantsTest, WhatFollows) {
+  const std::vector<Schedule> one = *Of("cluster=2 registers=2 min_ctas_per_sm=2 constant=1");
+  ASSERT_EQ(one.size(), 1);
+  EXPECT_EQ(one[0].threads() * one[0].registers * one[0].vector * 2, 4096);
+  EXPECT_EQ(one[0].grid, 2 * CtasInClusters(context_.device, 2));
+  EXPECT_FALSE(one[0].one_launch);
+  EXPECT_EQ(one[0].facts.back(), (SymbolFact{"N", 1, 4096}));
+  EXPECT_EQ(Of("grid=7")->at(0).grid, 7);
+  EXPECT_EQ(Of("cluster=3")->size(), 0);  // No power of two.
+}
+
+TEST_F(VariantsTest, AreRight) {
+  context_.sizes = {300, 200};
+  chosen_ = *FindScheduler(SchedulerKind::kReduction)->choose(group_, context_);
+  const std::vector<Schedule> variants = *Of("registers=1,2 stages=2,3 reread=0,1 pace=0,2 grid=3");
+  EXPECT_EQ(variants.size(), 16);
+  for (const Schedule& variant : variants) {
+    ExpectRight(NormBackward("bf16"),
+                {.sizes = {{"M", 17}, {"N", 200}}, .edit = [&](Schedule& s) { s = variant; }});
+  }
+}
+
+TEST_F(VariantsTest, SaysWhatItDoesNotKnow) {
+  EXPECT_THAT(ErrorOf("warps=2"), HasSubstr("no field warps to vary; there are registers, "));
+  EXPECT_THAT(ErrorOf("stages=2,x"), HasSubstr("stages=2,x: no integer \"x\""));
+  EXPECT_THAT(ErrorOf("stages"), HasSubstr("no integer"));
+  chosen_.outer = true;
+  EXPECT_THAT(ErrorOf("stages=2"), HasSubstr("variants are of reductions along rows"));
+}
+
+}  // namespace
+}  // namespace seam
