@@ -178,8 +178,7 @@ class Tuner {
   absl::Status TuneGroup(const GroupCall& call, double deadline, TunedGroup& report);
   static absl::StatusOr<GroupCall> OnlyGroup(Executable::Impl& impl,
                                              absl::Span<const SymbolValue> symbols);
-  // The heuristic's, then its alternatives.
-  // With fields their variants of the heuristic's schedule, else its alternatives.
+  // The heuristic's, then its alternatives or, with fields, its variants.
   static absl::StatusOr<std::vector<Schedule>> SchedulesOf(const GroupCall& call,
                                                            absl::string_view fields = "");
   // Compiles the candidates side by side; the status of each.

@@ -204,10 +204,7 @@ class RowAlternatives {
     PinColumns(sized_, s);
     // Copies bring blocks if all of them are multiples of 16 bytes.
     Schedule ahead = s;
-    for (const SymbolFact& fact : DivisibilityFacts(sized_, 16 / sized_.narrowest_bytes)) {
-      const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
-      if (absl::c_none_of(ahead.facts, same)) ahead.facts.push_back(fact);
-    }
+    AddDivisibility(sized_, 16 / sized_.narrowest_bytes, ahead);
     SEAM_ASSIGN_OR_RETURN(KeptRows rows, KeptRows::Of(sized_, ahead));
     rows_ahead_.emplace(std::move(rows));
     facts_ahead_ = ahead.facts;

@@ -182,6 +182,13 @@ std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector) {
   return facts;
 }
 
+void AddDivisibility(const SizedGroup& sized, int vector, Schedule& s) {
+  for (SymbolFact& fact : DivisibilityFacts(sized, vector)) {
+    const auto same = [&](const SymbolFact& other) { return other.symbol == fact.symbol; };
+    if (std::none_of(s.facts.begin(), s.facts.end(), same)) s.facts.push_back(std::move(fact));
+  }
+}
+
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule) {
   const Fusion& group = *sized.group;
   const Sizes sizes(group, sized.context);
@@ -201,11 +208,7 @@ absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule
   };
   for (schedule.vector = limit; schedule.vector > 1; schedule.vector /= 2) {
     schedule.facts = pinned;
-    for (SymbolFact& fact : DivisibilityFacts(sized, schedule.vector)) {
-      const auto same = [&](const SymbolFact& other) { return other.symbol == fact.symbol; };
-      if (std::none_of(pinned.begin(), pinned.end(), same))
-        schedule.facts.push_back(std::move(fact));
-    }
+    AddDivisibility(sized, schedule.vector, schedule);
     SEAM_ASSIGN_OR_RETURN(const bool fit, fits(schedule.facts));
     if (!fit) continue;
     for (size_t i = schedule.facts.size(); i-- > pinned.size();) {

@@ -43,6 +43,9 @@ SymInt LargestReach(const Fusion& group);
 // the largest power of two up to `vector` that divides its value.
 std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector);
 
+// Adds those of symbols about which the schedule has no fact.
+void AddDivisibility(const SizedGroup& sized, int vector, Schedule& schedule);
+
 // Sets schedule.vector and schedule.facts: the widest vector, at most `limit`, with which every
 // large tensor is read and written in whole vectors or in single elements that all of a vector
 // share, with no more facts than that takes. Sets schedule.index32 and alignment_bytes too.

@@ -269,10 +269,7 @@ absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
       s.vector * sized.widest_bytes >= kWideBytes)
     return false;
   Schedule a = s;
-  for (const SymbolFact& fact : DivisibilityFacts(sized, 16 / sized.narrowest_bytes)) {
-    const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
-    if (absl::c_none_of(a.facts, same)) a.facts.push_back(fact);
-  }
+  AddDivisibility(sized, 16 / sized.narrowest_bytes, a);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, a));
   const int words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
   a.row_warps = kWarps;
@@ -324,10 +321,7 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
   PinColumns(sized, b);
   if (pieces > 1) {
     // A block's pieces begin at multiples of 16 bytes if the number of rows allows.
-    for (const SymbolFact& fact : DivisibilityFacts(sized, 16 / sized.narrowest_bytes)) {
-      const auto same = [&](const SymbolFact& f) { return f.symbol == fact.symbol; };
-      if (absl::c_none_of(b.facts, same)) b.facts.push_back(fact);
-    }
+    AddDivisibility(sized, 16 / sized.narrowest_bytes, b);
   }
   if (pieces == 1 && !states) {
     SEAM_ASSIGN_OR_RETURN(const bool ahead, ChooseBlocksAhead(sized, b));
@@ -576,13 +570,13 @@ constexpr int kOtherRegisters = 40, kMostRowRegisters = 120;
 // The same where copies bring rows to CTAs of their own.
 constexpr int kAheadRegisters = 48;
 
-// Whether rows that are summed up go by ticket if the caller lets them: longer ones, and wider
-// ones, do as well in a fixed order. Source: schedules timed side by side on an H200,
-// docs/schedulers.md.
+// Whether rows that are summed up go by ticket if the caller lets them: longer ones, of one state a
+// column and of several, and wider ones do as well in a fixed order. Source: schedules timed side
+// by side on an H200, docs/schedulers.md.
 bool TakesTickets(const SizedGroup& sized, const Schedule& s) {
-  constexpr int64_t kTicketColumns = 4096;
+  constexpr int64_t kOneStateColumns = 12288, kStatesColumns = 4096;
   return sized.context.any_order && !s.shift && sized.widest_bytes < 4 &&
-         sized.columns <= kTicketColumns;
+         sized.columns <= (ColumnStates(sized) == 1 ? kOneStateColumns : kStatesColumns);
 }
 
 // Turns after which CTAs that take rows in a fixed order, with `stage_bytes` of each, look whether
@@ -676,8 +670,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
                              : s.threads() > 256                 ? (few_states ? 480 : 768)
                                                                  : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
-  // Of small CTAs with many columns a thread no SM has less than that.
-  if (s.registers >= 2 * some && s.threads() < 128)
+  // Of rows that go by ticket, and of small CTAs with many columns a thread, no SM has less.
+  if (s.registers >= 2 * some && (by_ticket || s.threads() < 128))
     s.min_ctas_per_sm = static_cast<int>(CeilDivide(threads_per_sm, s.threads()));
 }
 
@@ -692,13 +686,12 @@ struct Piece {
   bool reread = false;
 };
 // 16-bit data and narrower, without weights, beside some and beside many, then wider.
-constexpr Piece kNarrowPieces[] = {{16384, 1, 512, 1, 3},
-                                   {8192, 8, 128, 2, 3},
-                                   {8192, 16, 128, 3, 3},
-                                   {16384, 16, 256, 3, 2, true},
-                                   {16384, 16, 512, 1, 3}};
-constexpr Piece kFewWeightsPieces[] = {
-    {16384, 1, 512, 1, 3}, {8192, 8, 128, 2, 3}, {8192, 16, 128, 3, 3}, {16384, 16, 256, 1, 3}};
+constexpr Piece kNarrowPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
+                                   {8192, 16, 128, 3, 3},        {16384, 16, 256, 3, 2, true},
+                                   {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
+constexpr Piece kFewWeightsPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
+                                       {8192, 16, 128, 3, 3},        {16384, 16, 256, 1, 3},
+                                       {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
 constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
                                      {8192, 8, 256, 2, 2},
                                      {32768, 16, 512, 1, 2, true},
@@ -815,10 +808,10 @@ bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const double weights = rows.AlikeWords();
-  const int64_t enough = states == 0               ? kCtaColumns
-                         : sized.widest_bytes >= 4 ? kWideStatesCtaColumns
-                         : states == 1             ? kOneStateCtaColumns
-                                                   : kStatesCtaColumns;
+  const int64_t enough = states == 0                              ? kCtaColumns
+                         : sized.widest_bytes >= 4                ? kWideStatesCtaColumns
+                         : states == 1 && !TakesTickets(sized, s) ? kOneStateCtaColumns
+                                                                  : kStatesCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
     return false;
   // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.

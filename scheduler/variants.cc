@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -12,70 +14,52 @@
 #include "absl/strings/str_split.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/schedule_fields.h"
 
 namespace seam {
 namespace {
 
-// What is set in one schedule.
-struct Changes {
+// A kernel for rows of this length alone: no field of a Schedule, but a fact of it.
+constexpr absl::string_view kConstant = "constant";
+
+// A schedule, and what was set in it by name.
+struct Changed {
   Schedule schedule;
-  bool shares_row = false;  // Threads of a row follow.
-  bool grid = false;        // The grid was given.
+  std::set<std::string> fields;
   bool constant = false;
+
+  bool sets(absl::string_view field) const { return fields.contains(std::string(field)); }
+  void Set(const std::string& field, int value) {
+    fields.insert(field);
+    if (field == kConstant) constant = value != 0;
+    VisitFields(schedule, [&](absl::string_view name, auto& plain) {
+      if (name == field) plain = static_cast<std::decay_t<decltype(plain)>>(value);
+    });
+  }
 };
 
-struct Field {
-  const char* name;
-  void (*set)(Changes& c, int value);
-};
-
-constexpr Field kFields[] = {
-    {"registers",
-     [](Changes& c, int v) {
-       c.schedule.registers = v;
-       c.shares_row = true;
-     }},
-    {"cluster",
-     [](Changes& c, int v) {
-       c.schedule.cluster = v;
-       c.shares_row = true;
-     }},
-    {"row_warps", [](Changes& c, int v) { c.schedule.row_warps = v; }},
-    {"persistent", [](Changes& c, int v) { c.schedule.persistent = v != 0; }},
-    {"stages", [](Changes& c, int v) { c.schedule.stages = v; }},
-    {"reread", [](Changes& c, int v) { c.schedule.reread = v != 0; }},
-    {"tickets", [](Changes& c, int v) { c.schedule.tickets = v != 0; }},
-    {"pace", [](Changes& c, int v) { c.schedule.pace = v; }},
-    {"early", [](Changes& c, int v) { c.schedule.early = v != 0; }},
-    {"chan_welford", [](Changes& c, int v) { c.schedule.chan_welford = v != 0; }},
-    {"one_launch", [](Changes& c, int v) { c.schedule.one_launch = v != 0; }},
-    {"min_ctas_per_sm", [](Changes& c, int v) { c.schedule.min_ctas_per_sm = v; }},
-    {"grid",
-     [](Changes& c, int v) {
-       c.schedule.grid = v;
-       c.grid = true;
-     }},
-    {"constant", [](Changes& c, int v) { c.constant = v != 0; }},
-};
+std::vector<std::string> FieldNames() {
+  std::vector<std::string> names;
+  Schedule s;
+  VisitFields(s, [&](absl::string_view name, auto&) { names.emplace_back(name); });
+  names.emplace_back(kConstant);
+  return names;
+}
 
 // A field and its values.
-using Values = std::pair<const Field*, std::vector<int>>;
+using Values = std::pair<std::string, std::vector<int>>;
 
 absl::StatusOr<std::vector<Values>> Parse(absl::string_view fields) {
   std::vector<Values> parsed;
   for (absl::string_view part : absl::StrSplit(fields, ' ', absl::SkipEmpty())) {
-    const std::pair<absl::string_view, absl::string_view> sides = absl::StrSplit(part, '=');
-    const auto* field =
-        absl::c_find_if(kFields, [&](const Field& f) { return sides.first == f.name; });
-    if (field == std::end(kFields)) {
+    const std::pair<std::string, std::string> sides = absl::StrSplit(part, '=');
+    if (const std::vector<std::string> names = FieldNames();
+        !absl::c_linear_search(names, sides.first)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "no field ", sides.first, " to vary; there are ",
-          absl::StrJoin(kFields, ", ",
-                        [](std::string* out, const Field& f) { absl::StrAppend(out, f.name); })));
+          "no field ", sides.first, " to vary; there are ", absl::StrJoin(names, ", ")));
     }
-    parsed.emplace_back(field, std::vector<int>());
-    const std::string values(sides.second);
-    for (absl::string_view value : absl::StrSplit(values, ',')) {
+    parsed.emplace_back(sides.first, std::vector<int>());
+    for (absl::string_view value : absl::StrSplit(sides.second, ',')) {
       if (!absl::SimpleAtoi(value, &parsed.back().second.emplace_back()))
         return absl::InvalidArgumentError(absl::StrCat(part, ": no integer \"", value, "\""));
     }
@@ -83,17 +67,20 @@ absl::StatusOr<std::vector<Values>> Parse(absl::string_view fields) {
   return parsed;
 }
 
-// Sets what follows from the fields that are set.
-Schedule Complete(const SizedGroup& sized, Changes c) {
+// Sets what follows from the fields that are set: threads of a row, the grid.
+Schedule Complete(const SizedGroup& sized, Changed c) {
   Schedule& s = c.schedule;
-  if (c.shares_row && s.registers > 0 && s.cluster > 0) {
+  const bool shares_row = c.sets("registers") || c.sets("cluster") || c.sets("vector");
+  if (shares_row && !c.sets("warps_per_row") && s.registers > 0 && s.cluster > 0 && s.vector > 0) {
     const int64_t vectors = CeilDivide(VectorsOf(sized, s), int64_t{s.cluster} * s.registers);
-    s.lanes_per_row = s.shift || s.cluster > 1 ? 32 : PowerOfTwoAtLeast(vectors, 32);
+    if (!c.sets("lanes_per_row"))
+      s.lanes_per_row = s.shift || s.cluster > 1 ? 32 : PowerOfTwoAtLeast(vectors, 32);
     s.warps_per_row = static_cast<int>(std::min<int64_t>(CeilDivide(vectors, 32), 33));
   }
-  if (s.grid > 0 && !c.grid && s.cluster > 0) {
+  if (s.grid > 0 && !c.sets("grid") && s.cluster > 0) {
     s.grid = CtasInClusters(sized.context.device, s.cluster) * std::max(1, s.min_ctas_per_sm);
-    if (s.shift) s.grid -= s.grid % (s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta()));
+    if (s.shift && s.vector > 0 && s.lanes_per_row > 0)
+      s.grid -= s.grid % (s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta()));
   }
   if (s.cluster > 1) s.one_launch = false;
   if (c.constant) PinColumns(sized, s);
@@ -111,16 +98,17 @@ absl::StatusOr<std::vector<Schedule>> Variants(const Fusion& group, const Schedu
         absl::StrCat("variants are of reductions along rows, not of: ", chosen.ToString()));
   }
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
-  std::vector<Changes> all = {{chosen}};
+  std::vector<Changed> all(1);
+  all[0].schedule = chosen;
   for (const auto& [field, values] : parsed) {
-    std::vector<Changes> next;
-    for (const Changes& before : all) {
-      for (int value : values) field->set(next.emplace_back(before), value);
+    std::vector<Changed> next;
+    for (const Changed& before : all) {
+      for (int value : values) next.emplace_back(before).Set(field, value);
     }
     all = std::move(next);
   }
   std::vector<Schedule> variants;
-  for (Changes& c : all) {
+  for (Changed& c : all) {
     Schedule s = Complete(sized, std::move(c));
     if (CheckSchedule(s).ok() && s != chosen && !absl::c_linear_search(variants, s))
       variants.push_back(std::move(s));

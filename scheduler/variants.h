@@ -15,12 +15,11 @@
 namespace seam {
 
 // `chosen` is the schedule of a reduction whose rows lie along the columns. `fields` lists, with
-// spaces between, fields of Schedule with integers: registers, cluster, row_warps, persistent,
-// stages, reread, tickets, pace, early, chan_welford, one_launch, min_ctas_per_sm, grid, and
-// `constant`, 1 for a kernel of this length alone. What follows from others is set as well: threads
-// of a row from registers and cluster, the grid from CTAs an SM. Combinations that CheckSchedule
-// refuses are left out, as is `chosen`. Whether the others fit the device is not asked. Errors:
-// kInvalidArgument naming the part of `fields`; kUnimplemented for other schedules.
+// spaces between, plain fields of Schedule with integers, and `constant`, 1 for a kernel of this
+// length alone. What follows from others is set as well: threads of a row from registers, vector
+// and cluster, the grid from CTAs an SM. Combinations that CheckSchedule refuses are left out, as
+// is `chosen`. Whether the others fit the device is not asked. Errors: kInvalidArgument naming the
+// part of `fields`; kUnimplemented for other schedules.
 absl::StatusOr<std::vector<Schedule>> Variants(const Fusion& group, const Schedule& chosen,
                                                const ScheduleContext& context,
                                                absl::string_view fields);

@@ -38,7 +38,7 @@ absl::StatusOr<Kernel> Expander::Run() {
     OpenAcrossRows();
     HoistLoads();
     CopyFirstRows();
-    if (tickets_) OpenTickets();
+    if (tickets_ || KeepsPace()) OpenTickets();
     // From here on all CTAs of the cluster have begun.
     if (cluster_ > 1) w_.Emit(ClusterSync{});
     w_.Loop(turn_, turns_, false, [&] {

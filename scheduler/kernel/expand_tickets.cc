@@ -24,9 +24,10 @@ bool Expander::CanPassTickets() const {
 }
 
 void Expander::OpenTickets() {
+  next_ticket_ = w_.NewFragment("ticket", DType::I32);
+  if (!tickets_) return w_.Set(next_ticket_, 0, OpKind::Copy, {BlockWriter::Number(DType::I32, 0)});
   // Of this turn and those that are ahead.
   tickets_array_ = w_.NewShared("tickets", DType::I32, options_.stages + 1);
-  next_ticket_ = w_.NewFragment("ticket", DType::I32);
   w_.Branch(
       SymAnd(SymEq(out_.thread_x, 0), SymEq(rank_, 0)),
       [&] {

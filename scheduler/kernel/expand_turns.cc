@@ -25,7 +25,6 @@ void Expander::PrepareRowCopies() {
     copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array});
   }
   if (copied_.empty()) return;
-  paced_ = options_.pace > 0 && !tickets_;
   out_.copy_barriers = options_.stages;
   out_.copies_per_batch = static_cast<int>(copied_.size());
   // A stage is free at the first barrier behind its last read: in the same turn if the first pass
@@ -87,9 +86,6 @@ void Expander::CopyFirstRows() {
     }
   });
   LoadRowValues(0, SetInOrder(0));
-  if (!paced_) return;
-  next_ticket_ = w_.NewFragment("ticket", DType::I32);
-  w_.Set(next_ticket_, 0, OpKind::Copy, {BlockWriter::Number(DType::I32, 0)});
 }
 
 // What is loaded once a row comes a turn ahead as well, and so do the ends of copied rows.
@@ -157,7 +153,7 @@ void Expander::CopyNextRows(bool end_of_turn) {
   if (!tickets_) {
     w_.Branch(
         SymAnd(here, SymLt(next, turns_)), [&] { CopyRows(next, SetInOrder(next)); }, [] {});
-    if (paced_) KeepPace();
+    if (KeepsPace()) KeepPace();
     return;
   }
   w_.Branch(

@@ -322,6 +322,7 @@ class Expander {
   void TakeSet();
   SymInt TicketOf(SymInt turn, SymInt is_there);
   int64_t PassTicketOn(SymInt barrier);
+  bool KeepsPace() const { return options_.pace > 0 && !tickets_ && !copied_.empty(); }
   void KeepPace();
   void HoistLoads();
   void OpenAcrossRows();
@@ -412,7 +413,6 @@ class Expander {
   // cluster has in this one, and how many sets there are.
   SymInt turn_, turns_, set_, sets_;
   bool tickets_ = false;                // Sets of rows are taken by ticket, but for the first ones.
-  bool paced_ = false;                  // They go in a fixed order, and who is ahead waits.
   int tickets_array_ = -1;              // Shared: the sets of the turns that come next.
   int next_ticket_ = -1;                // Of the team's first thread.
   int cluster_ = 1, teams_ = 1;         // CTAs that share a row, and how many such teams there are.

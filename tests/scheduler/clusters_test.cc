@@ -182,6 +182,17 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_EQ(choose(kLayerNorm, "h200", 2, 65536).cluster, 1);            // So few rows are split.
   EXPECT_EQ(choose(kLayerNorm, "a100", 4096, 65536).cluster, 1);
   EXPECT_EQ(choose(kLayerNorm, "h200", 4096, 65537).cluster, 1);
+  // The longest rows that a cluster holds.
+  const std::string softmax = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+  EXPECT_EQ(choose(kLayerNorm, "h200", 1024, 262144).cluster, 16);
+  EXPECT_EQ(choose(softmax, "h200", 1024, 524288).cluster, 16);
+  EXPECT_EQ(choose(softmax, "h200", 1024, 524296).cluster, 1);
   const std::string backward = R"(fusion backward {
   symbol M
   symbol N
@@ -201,6 +212,9 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_GT(choose(backward, "h200", 8192, 16384).pace, 0);
   EXPECT_EQ(choose(backward, "h200", 8192, 16384, true), choose(backward, "h200", 8192, 16384));
   EXPECT_TRUE(choose(backward, "h200", 65536, 1024, true).tickets);
+  const Schedule by_ticket = choose(backward, "h200", 16384, 12288, true);
+  EXPECT_TRUE(by_ticket.tickets);
+  EXPECT_EQ(by_ticket.cluster, 1);
   EXPECT_FALSE(choose(backward, "h200", 65536, 1024).tickets);
   EXPECT_FALSE(choose(backward, "h200", 8192, 32768).reread);
   const Schedule longest = choose(backward, "h200", 1024, 262144);

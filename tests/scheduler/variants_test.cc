@@ -53,6 +53,7 @@ TEST_F(VariantsTest, WhatFollows) {
   EXPECT_EQ(one[0].facts.back(), (SymbolFact{"N", 1, 4096}));
   EXPECT_EQ(Of("grid=7")->at(0).grid, 7);
   EXPECT_EQ(Of("cluster=3")->size(), 0);  // No power of two.
+  EXPECT_EQ(Of("vector=0 lanes_per_row=0,-1 shift=1")->size(), 0);
 }
 
 TEST_F(VariantsTest, AreRight) {
@@ -67,7 +68,7 @@ TEST_F(VariantsTest, AreRight) {
 }
 
 TEST_F(VariantsTest, SaysWhatItDoesNotKnow) {
-  EXPECT_THAT(ErrorOf("warps=2"), HasSubstr("no field warps to vary; there are registers, "));
+  EXPECT_THAT(ErrorOf("warps=2"), HasSubstr("no field warps to vary; there are vector, outer, "));
   EXPECT_THAT(ErrorOf("stages=2,x"), HasSubstr("stages=2,x: no integer \"x\""));
   EXPECT_THAT(ErrorOf("stages"), HasSubstr("no integer"));
   chosen_.outer = true;

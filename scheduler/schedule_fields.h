@@ -1,0 +1,46 @@
+// The plain fields of a Schedule by name: for files of tuned schedules, and for those who vary
+// some.
+#pragma once
+
+#include "scheduler/schedule.h"
+
+namespace seam {
+
+// Calls `visit` with the name and each plain field of a schedule. A field that is not listed here
+// does not compile.
+template <typename S, typename Visitor>
+void VisitFields(S& s, Visitor visit) {
+  auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
+         persistent, split, grid, cluster, stages, reread, blocks, runs, tickets, pace,
+         finish_lanes, one_launch, held, shift, early, chan_welford, alignment_bytes, index32,
+         min_ctas_per_sm, facts, islands] = s;
+  (void)kind, (void)facts, (void)islands;  // No plain ones.
+  visit("vector", vector);
+  visit("outer", outer);
+  visit("neighbours", neighbours);
+  visit("lanes_per_row", lanes_per_row);
+  visit("warps_per_row", warps_per_row);
+  visit("row_warps", row_warps);
+  visit("registers", registers);
+  visit("persistent", persistent);
+  visit("split", split);
+  visit("grid", grid);
+  visit("cluster", cluster);
+  visit("stages", stages);
+  visit("reread", reread);
+  visit("blocks", blocks);
+  visit("runs", runs);
+  visit("tickets", tickets);
+  visit("pace", pace);
+  visit("finish_lanes", finish_lanes);
+  visit("one_launch", one_launch);
+  visit("held", held);
+  visit("shift", shift);
+  visit("early", early);
+  visit("chan_welford", chan_welford);
+  visit("alignment_bytes", alignment_bytes);
+  visit("index32", index32);
+  visit("min_ctas_per_sm", min_ctas_per_sm);
+}
+
+}  // namespace seam
