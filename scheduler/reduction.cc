@@ -1003,14 +1003,20 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   if (s.split > 1 && s.one_launch) {
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
     s.held = held.Most(s);
+    // What little does not make up for what it costs. Source: docs/schedulers.md.
+    constexpr double kLeastShare = 0.2;
+    if (held.Share(s, s.held) < kLeastShare) s.held = 0;
   }
   return s;
 }
 
 // Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
-// reads parts of sectors and cache lines, and so many of them that a few warps have them whole.
+// reads parts of sectors and cache lines, and so many of them that a few warps have them whole. The
+// states of rows that others cross take the registers of more CTAs, which only pays for vectors
+// that would be shorter still. Source: docs/schedulers.md.
 bool AreNeighboursShort(const SizedGroup& sized) {
-  constexpr int64_t kMostBytes = 128, kMostWarps = 15;
+  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
+  if (sized.shape.crossed() && sized.run % kWideRun == 0) return false;
   const int64_t odd = sized.run / (sized.run & -sized.run);
   return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
          sized.run * sized.widest_bytes < kMostBytes;

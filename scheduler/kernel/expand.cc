@@ -371,7 +371,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       for (TileId id : element)
         EmitPoint(id, places_[id].fragment, places_[id].slot, importer, mask);
       // Nobody uses what is folded along the columns of rows that are not there. Without blocks,
-      // NVRTC takes more registers where it may, but for vectors of rows that are all there.
+      // NVRTC takes more registers where it may.
       const SymInt of_row = mask.is_same(1) ? mask : space.mask;
       std::map<bool, std::optional<Operand>> inside;  // By whether it is along the columns.
       for (size_t i = 0; i < accumulators.size(); ++i) {
@@ -381,9 +381,8 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
           continue;
         }
         const TileReduction& r = tile_.reductions[a.id];
-        const bool whole = outer_ && ProvablyDivisible(rows_, at_.rows_per_cta);
         const bool along =
-            (r.over == Over::Columns && (options_.blocks || whole)) || row_mask_.is_same(1);
+            (r.over == Over::Columns && options_.blocks) || row_mask_.is_same(1);
         const SymInt counts = importer.Import(r.predicate), masks = along ? of_row : mask;
         if (!counts.is_same(1)) {
           Accumulate(a, InsideFlag(SymAnd(masks, counts)), importer);

@@ -223,9 +223,8 @@ void Expander::Unshift(const Accumulator& a, SymInt count_slot) {
 bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   const bool by_row = MergesByRow() && MergesNeighbours(accumulators);
   const bool one_warp = at_.column_warps == 1 && cluster_ == 1 && !by_row;
-  const bool halves = outer_ && !one_warp;
   for (const Accumulator& a : accumulators) {
-    if (!halves) FoldLanes(a, at_.column_lane_masks);
+    FoldLanes(a, at_.column_lane_masks);
     states_[a.id] = a.fragments;
   }
   if (accumulators.empty() || one_warp) return false;
@@ -234,21 +233,20 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
   std::vector<std::vector<int>> shared(accumulators.size());
+  const SymInt leader = SymEq(at_.column_lane, 0);
   const SymInt place = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
   for (size_t i = 0; i < accumulators.size(); ++i) {
-    for (int fragment : accumulators[i].fragments)
-      shared[i].push_back(w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places));
-    if (halves) {
-      LeaveByHalves(accumulators[i], shared[i], place);
-      continue;
-    }
-    for (size_t c = 0; c < shared[i].size(); ++c) {
-      Store out{accumulators[i].fragments[c], 0};
-      out.space = Space::Shared;
-      out.array = shared[i][c];
-      out.index = place;
-      out.predicate = SymEq(at_.column_lane, 0);
-      w_.Emit(out);
+    for (int fragment : accumulators[i].fragments) {
+      const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places);
+      shared[i].push_back(array);
+      OverRowSlots([&] {
+        Store out{fragment, RowSlot()};
+        out.space = Space::Shared;
+        out.array = array;
+        out.index = place;
+        out.predicate = leader;
+        w_.Emit(out);
+      });
     }
   }
   if (tickets_ && !passed_on_) PassTicketOn(0);

@@ -64,65 +64,6 @@ void Expander::SwapRowView() {
   std::swap(outer_, row_view_->outer);
 }
 
-// A warp's states to shared memory, those of the first row at `place`: with each exchange lanes
-// that share a vector of rows halve it, until each has the states of one row.
-//
-//   lane 0   a b c d   ->   a b of both   ->   a of all four
-//   lane 1   a b c d   ->   c d of both   ->   c
-//   lane 2   a b c d   ->   a b           ->   b
-//   lane 3   a b c d   ->   c d           ->   d
-void Expander::LeaveByHalves(Accumulator a, const std::vector<int>& arrays, SymInt place) {
-  const int vector = vector_;
-  const SymInt v = v_;
-  SymInt first = 0, leads = 1;
-  for (const int mask : at_.column_lane_masks) {
-    const SymInt upper = Mod(FloorDiv(out_.thread_x, mask), 2);
-    if (vector_ == 1) {
-      FoldLanes(a, {mask});
-      leads = SymAnd(leads, SymEq(upper, 0));
-      continue;
-    }
-    vector_ /= 2;
-    outer_ = vector_ > 1;
-    v_ = outer_ ? out_.env->FreshSymbol("half", 0, vector_ - 1) : SymInt(0);
-    first += upper * vector_;
-    const Operand takes_upper = w_.Index(DType::Bool, SymEq(upper, 1));
-    Accumulator kept = a;
-    for (int& fragment : kept.fragments) {
-      const int whole =
-          std::exchange(fragment, w_.NewFragment("half", w_.dtype(fragment), vector_));
-      OverRowSlots([&] {
-        const Operand low = Operand::Reg(whole, RowSlot());
-        const Operand high = Operand::Reg(whole, RowSlot() + vector_);
-        w_.Set(fragment, RowSlot(), OpKind::Where, {takes_upper, high, low});
-      });
-    }
-    MergeIntoRows(kept, [&](int component, SymInt slot) {
-      const int whole = a.fragments[component];
-      const DType t = w_.dtype(whole);
-      const Operand low = Operand::Reg(whole, slot), high = Operand::Reg(whole, slot + vector_);
-      const Operand given = w_.Make(t, OpKind::Where, {takes_upper, low, high});
-      const Operand theirs = Operand::Reg(w_.NewFragment("s", t));
-      w_.Emit(ShuffleXor{theirs.fragment, 0, given, mask});
-      return theirs;
-    });
-    a = kept;
-  }
-  OverRowSlots([&] {
-    for (size_t c = 0; c < arrays.size(); ++c) {
-      Store out{a.fragments[c], RowSlot()};
-      out.space = Space::Shared;
-      out.array = arrays[c];
-      out.index = Substitute(place, v, first + v_);
-      out.predicate = leads;
-      w_.Emit(out);
-    }
-  });
-  vector_ = vector;
-  v_ = v;
-  outer_ = true;
-}
-
 // The pass with a row a thread, which has several parts of it under way.
 absl::Status Expander::MergeParts(int pass) {
   const int index = tile_.passes[pass].space;

@@ -264,7 +264,6 @@ class Expander {
   absl::Status MergeParts(int pass);
   void MergeByRow(const std::vector<Accumulator>& accumulators,
                   const std::vector<std::vector<int>>& arrays);
-  void LeaveByHalves(Accumulator a, const std::vector<int>& arrays, SymInt place);
   bool MergesNeighbours(const std::vector<Accumulator>& accumulators) const;
   void MergeNeighbours(const std::vector<Accumulator>& accumulators,
                        std::vector<std::vector<int>>& arrays);
