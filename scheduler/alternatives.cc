@@ -11,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/workload.h"
@@ -75,12 +76,14 @@ class Collector {
     const double sets = std::ceil(rows / static_cast<double>(s.rows_per_cta()));
     const double columns = static_cast<double>(std::max<int64_t>(sized_.columns, 1));
     const double step = static_cast<double>(s.columns_at_once());
-    const double steps = s.persistent ? 1 : std::ceil(columns / (step * s.split));
+    // Of a part that CTAs share, the last step may have fewer vectors than the others.
+    const double unit = s.split > 1 ? step / s.registers : step;
+    const double part = s.persistent ? step : std::ceil(columns / (unit * s.split)) * unit;
     // The ends of a shifted row are not counted.
-    const double covered = rows * std::min(columns, steps * step * s.split) /
-                           (sets * static_cast<double>(s.rows_per_cta()) * steps * step * s.split);
+    const double covered = rows * std::min(columns, part * s.split) /
+                           (sets * static_cast<double>(s.rows_per_cta()) * part * s.split);
     // CTAs beyond those that are there at once come in waves, the last of which is not full.
-    const double ctas = s.grid > 0 ? s.grid : sets * s.split;
+    const double ctas = s.grid > 0 ? s.grid : sets * s.split * s.cluster;
     const double waves = ctas / (ctas_per_sm * device.sms);
     const double full = waves >= 1 ? waves / std::ceil(waves) : 1;
     const double on_an_sm = std::min(ctas_per_sm, std::ceil(ctas / device.sms));
@@ -107,7 +110,8 @@ class RowAlternatives {
  public:
   static absl::StatusOr<std::vector<Schedule>> Of(const SizedGroup& sized, const Schedule& chosen) {
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
-    RowAlternatives all(sized, chosen, rows);
+    SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, chosen));
+    RowAlternatives all(sized, chosen, rows, held);
     all.ShareRows();
     SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
     if (chosen.blocks && !all.fixed_lanes_) {
@@ -121,10 +125,12 @@ class RowAlternatives {
   }
 
  private:
-  RowAlternatives(const SizedGroup& sized, const Schedule& chosen, const KeptRows& rows)
+  RowAlternatives(const SizedGroup& sized, const Schedule& chosen, const KeptRows& rows,
+                  const HeldSteps& held)
       : sized_(sized),
         chosen_(chosen),
         rows_(rows),
+        held_(held),
         device_(sized.context.device),
         states_(ColumnStates(sized)),
         crossed_(sized.shape.crossed()),
@@ -147,12 +153,37 @@ class RowAlternatives {
 
   void ShareRowsInVectors(Schedule s) {
     s.split = s.cluster = 1;
-    s.grid = s.stages = s.pace = 0;
+    s.grid = s.stages = s.pace = s.held = 0;
     s.reread = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
-    if (fixed_lanes_) {
+    if (s.neighbours > 1) {
+      ShareAmongNeighbours(s);
+    } else if (fixed_lanes_) {
       ShareAmongWarps(s);
     } else {
       ShareAmongThreads(s);
+    }
+  }
+
+  // Of neighbours that are rows whole sets lie in a CTA: lanes take pieces of several lengths, and
+  // a cluster or one CTA holds the columns.
+  void ShareAmongNeighbours(Schedule s) {
+    for (int lanes = 1; lanes <= 32; lanes *= 2) {
+      s.lanes_per_row = lanes;
+      if (s.rows_per_cta() % s.neighbours != 0) continue;
+      for (s.cluster = 1; s.cluster <= device_.max_cluster; s.cluster *= 2) {
+        const int64_t vectors = CeilDivide(sized_.columns, int64_t{lanes} * s.cluster);
+        for (s.warps_per_row = 1; s.threads() <= 1024; s.warps_per_row *= 2) {
+          s.registers = static_cast<int>(CeilDivide(vectors, s.warps_per_row));
+          if (s.registers > 256 || s.warps_per_row > vectors) continue;
+          s.persistent = true;
+          for (const bool one_pass : {false, true}) {
+            s.chan_welford = one_pass;
+            if (Words(s) <= kMostWords) AskForThreads(s);
+          }
+        }
+      }
+      s.cluster = 1;
+      ReadRowsAgain(s);
     }
   }
 
@@ -166,7 +197,7 @@ class RowAlternatives {
       return absl::OkStatus();
     s.blocks = s.persistent = true;
     s.split = s.cluster = 1;
-    s.grid = s.stages = s.pace = 0;
+    s.grid = s.stages = s.pace = s.held = 0;
     s.tickets = s.early = s.one_launch = s.chan_welford = false;
     if (!fixed_lanes_) s.warps_per_row = 1;
     const int threads_per_row = s.lanes_per_row * s.warps_per_row;
@@ -270,7 +301,7 @@ class RowAlternatives {
     if (states_ > 0 && chosen_.persistent) return;  // Their states would go to memory.
     s.persistent = false;
     s.chan_welford = true;
-    s.row_warps = 1;
+    if (s.neighbours == 1) s.row_warps = 1;
     for (const int warps : {4, 8, 16, 32}) {
       for (int registers = 1; registers <= 8; registers *= 2) {
         s.warps_per_row = warps;
@@ -302,7 +333,11 @@ class RowAlternatives {
         for (const bool one_launch : {false, true}) {
           if (one_launch && !meet) continue;
           s.one_launch = one_launch;
+          s.held = 0;
           Add(s);
+          // As many steps as stay on the chip, or none.
+          if (one_launch) s.held = held_.Most(s);
+          if (s.held > 0) Add(s);
         }
       }
     }
@@ -310,9 +345,9 @@ class RowAlternatives {
 
   // How far it is from the heuristic's in what matters least or costs registers.
   int Steps(const Schedule& s) const {
-    int steps = (s.early != chosen_.early) + (s.online != chosen_.online) +
-                (s.facts != chosen_.facts) + (s.stages == 2) + 2 * s.reread +
-                (s.row_warps > 1 && s.threads() > 128);
+    int steps = (s.chan_welford && s.persistent) + (s.early != chosen_.early) +
+                (s.online != chosen_.online) + (s.facts != chosen_.facts) + (s.stages == 2) +
+                2 * s.reread + (s.row_warps > 1 && s.threads() > 128);
     for (int vector = s.vector; vector < chosen_.vector; vector *= 2) steps += 2;
     return steps;
   }
@@ -341,7 +376,7 @@ class RowAlternatives {
     }
     s.one_launch =
         crossed_ && s.cluster == 1 && (s.grid > 0 ? s.grid : sets) <= ResidentCtas(s, device_);
-    if (s.cluster == 1) Toggle(s);
+    if (s.cluster == 1 || s.outer) Toggle(s);
     if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
     const int64_t held = s.cluster > 1
                              ? int64_t{CtasInClusters(device_, s.cluster)} * s.min_ctas_per_sm
@@ -413,8 +448,9 @@ class RowAlternatives {
     double bytes = element_bytes * s.registers * s.vector;
     if (s.stages > 0) bytes *= s.stages - 1;
     // Of all passes the first brings what is read, the last writes.
+    const double again = 1 - held_.Share(s, s.held);
     const int passes = std::max(1, sized_.shape.max_depth - s.online);
-    const double reads = s.persistent ? 1 : 1.0 + 0.5 * passes;
+    const double reads = s.persistent ? 1 : 1.0 + 0.5 * again * passes;
     collector_.Add(s, collector_.Cost(s, words, bytes, reads), Steps(s));
   }
 
@@ -441,6 +477,7 @@ class RowAlternatives {
   const SizedGroup& sized_;
   const Schedule& chosen_;
   const KeptRows& rows_;
+  const HeldSteps& held_;
   const DeviceInfo& device_;
   const int states_;
   const bool crossed_;
@@ -526,7 +563,7 @@ absl::StatusOr<std::vector<Schedule>> Alternatives(const Fusion& group, const Sc
   if (chosen.kind == SchedulerKind::kHorizontal) return IslandAlternatives(chosen);
   if (chosen.kind != SchedulerKind::kPointwise && chosen.kind != SchedulerKind::kReduction)
     return std::vector<Schedule>();
-  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context, chosen));
   if (sized.rows == 0) return std::vector<Schedule>();
   if (chosen.kind == SchedulerKind::kPointwise) return PointAlternatives(sized, chosen);
   return RowAlternatives::Of(sized, chosen);

@@ -117,13 +117,18 @@ absl::StatusOr<std::vector<SymbolFact>> FactsOfEmptyAxes(const SizedGroup& sized
 }  // namespace
 
 absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context) {
+  return SizeGroup(group, context, Schedule());
+}
+
+absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context,
+                                     const Schedule& schedule) {
   if (context.sizes.size() != group.env().symbols().size()) {
     return absl::InvalidArgumentError(absl::StrCat("group ", std::string(group.name()), ": ",
                                                    context.sizes.size(), " sizes for ",
                                                    group.env().symbols().size(), " symbols"));
   }
   SizedGroup sized{&group, {}, context};
-  SEAM_ASSIGN_OR_RETURN(sized.shape, AnalyzeGroup(group));
+  SEAM_ASSIGN_OR_RETURN(sized.shape, ShapeFor(group, schedule));
   const Sizes sizes(group, sized.context);
   SEAM_ASSIGN_OR_RETURN(sized.rows, sizes.Of(sized.shape.row_extent));
   for (const std::vector<AxisId>& held : sized.shape.held) {

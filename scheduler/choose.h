@@ -29,6 +29,9 @@ struct SizedGroup {
 // Errors: kInvalidArgument for a wrong number of sizes or one that an extent cannot be computed
 // from.
 absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context);
+// The same with the rows that `schedule` has: neighbouring columns may be rows of their own.
+absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context,
+                                     const Schedule& schedule);
 
 // Sizes up to this keep every index, those of masked lanes included, within 32 bits.
 inline constexpr int64_t kIndex32Limit = int64_t{1} << 30;

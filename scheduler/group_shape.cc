@@ -144,12 +144,78 @@ KeptColumns ColumnsKeptBy(const GroupShape& shape, ExprId e) {
   return {{first, end}, {end, columns.end()}};
 }
 
+// What a row has to hold, in `shape.held`.
+void HoldColumns(const Fusion& group, GroupShape& shape) {
+  std::vector<AxisId> widest;
+  const auto widen = [&](const AxisSet& space) {
+    std::vector<AxisId> columns = shape.Columns(space);
+    if (columns.size() > widest.size()) widest = std::move(columns);
+  };
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    if (Reduces(group, ExprId(i))) widen(shape.axes.space(ExprId(i)));
+  }
+  for (ValId v : group.outputs()) {
+    if (!shape.finished[v.index()]) widen(shape.axes.axes(v));
+  }
+  shape.held = {std::move(widest)};
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    if (shape.crosses[i] != Crossing::kRows) continue;
+    std::vector<AxisId> columns = shape.Columns(shape.axes.space(ExprId(i)));
+    if (!absl::c_linear_search(shape.held, columns)) shape.held.push_back(std::move(columns));
+  }
+}
+
 }  // namespace
+
+absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shape) {
+  const auto refuse = [&](absl::string_view why) {
+    return absl::UnimplementedError(
+        absl::StrCat("group ", std::string(group.name()), ": neighbouring columns as rows: ", why));
+  };
+  shape.merged = shape.Run();
+  if (shape.merged.empty() || shape.rows.empty()) return refuse("there are none beside rows");
+  AxisSet merged(shape.merged.begin(), shape.merged.end());
+  absl::c_sort(merged);
+  shape.rows.insert(shape.rows.end(), shape.merged.begin(), shape.merged.end());
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (!Reduces(group, e)) continue;
+    const AxisSet &space = shape.axes.space(e), kept = shape.axes.kept(e);
+    switch (shape.crosses[i]) {
+      case Crossing::kNone:
+        if (!IsSubset(merged, space) && !Intersection(merged, space).empty())
+          return refuse("a reduction folds some of them");
+        break;
+      case Crossing::kSomeRows:
+        break;
+      case Crossing::kSomeColumns:
+        if (!absl::c_all_of(kept, [&](AxisId a) { return Contains(shape.rows, a); }))
+          return refuse("a reduction keeps other columns");
+        shape.crosses[i] = Crossing::kSomeRows;
+        shape.kept[i] = {};
+        break;
+      case Crossing::kRows:
+      case Crossing::kAll:
+        return refuse("a reduction folds all rows");
+    }
+  }
+  shape.outer = true;
+  shape.row_extent = shape.Extent(shape.rows);
+  HoldColumns(group, shape);
+  return shape;
+}
+
+absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {
+  SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
+  if (schedule.neighbours == 1) return shape;
+  return NeighboursAsRows(group, std::move(shape));
+}
 
 GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {
   GroupShape finished = shape;
   finished.crossed_rows = std::move(finished.rows);
   finished.rows.clear();
+  finished.merged.clear();
   for (AxisId a : shape.order) {
     if (absl::c_binary_search(kept, a)) finished.rows.push_back(a);
   }
@@ -170,6 +236,12 @@ bool GroupShape::crosses_all_rows() const {
 
 bool GroupShape::keeps_columns() const {
   return absl::c_linear_search(crosses, Crossing::kSomeColumns);
+}
+
+std::vector<AxisId> GroupShape::Run() const {
+  const auto last =
+      std::find_if(order.rbegin(), order.rend(), [&](AxisId a) { return Contains(rows, a); });
+  return {last.base(), order.end()};
 }
 
 std::vector<AxisId> GroupShape::Columns(const AxisSet& space) const {
@@ -293,21 +365,7 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   }
   shape.outer = !shape.order.empty() && Contains(shape.rows, shape.order.back());
   shape.row_extent = shape.Extent(shape.rows);
-  std::vector<AxisId> widest;
-  auto widen = [&](const AxisSet& space) {
-    std::vector<AxisId> columns = shape.Columns(space);
-    if (columns.size() > widest.size()) widest = std::move(columns);
-  };
-  for (ExprId e : reductions) widen(axes.space(e));
-  for (ValId v : group.outputs()) {
-    if (!shape.finished[v.index()]) widen(axes.axes(v));
-  }
-  shape.held.push_back(std::move(widest));
-  for (ExprId e : reductions) {
-    if (shape.crosses[e.index()] != Crossing::kRows) continue;
-    std::vector<AxisId> columns = shape.Columns(axes.space(e));
-    if (!absl::c_linear_search(shape.held, columns)) shape.held.push_back(std::move(columns));
-  }
+  HoldColumns(group, shape);
   return shape;
 }
 

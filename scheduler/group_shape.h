@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "ir/fusion.h"
+#include "scheduler/schedule.h"
 #include "segmenter/axes.h"
 
 namespace seam {
@@ -51,10 +52,14 @@ struct GroupShape {
   std::vector<KeptColumns> kept;     // Per expression: of kSomeColumns.
   std::vector<bool> finished;        // Per value: after such a reduction.
   std::vector<AxisId> crossed_rows;  // FinishedShape: the rows that were crossed.
+  // NeighboursAsRows: the rows that were columns. What keeps the other rows merges their states.
+  std::vector<AxisId> merged;
 
   std::vector<SymInt> extents;  // Of all values, each once.
 
   SymInt row_extent = 1;  // Product over rows, in the group Fusion's symbols.
+  // Columns that are neighbours in memory, up to the next row axis, slow to fast; none if rows are.
+  std::vector<AxisId> Run() const;
   // The columns of an expression space or of a tensor's axes: those that are no rows, slow to fast.
   std::vector<AxisId> Columns(const AxisSet& space) const;
   SymInt Extent(const std::vector<AxisId>& axes) const;
@@ -65,6 +70,15 @@ struct GroupShape {
 
 // Error: kUnimplemented where reductions keep different axes and do not cross each other's rows.
 absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group);
+
+// The same group with its neighbouring columns as rows of their own: each channel of a group norm's
+// group, if channels lie last. States of some columns then are states of rows. Error:
+// kUnimplemented where rows or all of their neighbours are not beside each other, or a reduction
+// keeps other columns or no rows.
+absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shape);
+
+// The group's shape as a schedule sees it.
+absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule);
 
 // The shape of what is finished after the rows have been crossed and has the axes `kept`: its rows
 // are all of them.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/held_steps.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/join.h"
@@ -55,6 +56,10 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               absl::StrCat("vectors of ", f.multiple, " elements divide ", f.symbol));
     }
   }
+  if (schedule.neighbours > 1) {
+    require(SymEq(shape.Extent(shape.merged), schedule.neighbours),
+            absl::StrCat(schedule.neighbours, " neighbouring columns are rows"));
+  }
   if (schedule.persistent) {
     for (const std::vector<AxisId>& columns : shape.held) {
       const int64_t held = HeldColumns(schedule);
@@ -99,7 +104,7 @@ struct Stage {
 Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int places) {
   Schedule s = schedule;
   s.grid = 0;
-  s.cluster = 1;
+  s.cluster = s.neighbours = 1;
   s.stages = s.pace = 0;
   s.persistent = s.early = s.shift = s.reread = s.tickets = s.blocks = s.runs = false;
   s.vector = 1;
@@ -124,6 +129,7 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
     trace.online = FindOnlineSums(whole);
   }
   trace.split = schedule.split;
+  trace.neighbours = schedule.neighbours;
   std::vector<Stage> stages;
   if (schedule.split > 1) {
     for (trace.stage = 0; trace.stage <= shape.max_depth; ++trace.stage) {
@@ -200,12 +206,15 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
 }
 
 absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKernel& traced,
+                                           std::vector<kernel::HeldLoad> held_loads,
                                            bool backward) {
   const Schedule& schedule = stage.schedule;
   kernel::ExpandOptions expand;
   expand.layout = LayoutOf(schedule);
   expand.columns_per_step = schedule.columns_at_once();
   expand.split = traced.splits_columns ? schedule.split : 1;
+  expand.held = schedule.held;
+  expand.held_loads = std::move(held_loads);
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
   expand.reread = (expand.stages > 0 || schedule.blocks) && schedule.reread;
@@ -299,24 +308,32 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
                                                      ", which is no symbol of it"));
     }
   }
-  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(group));
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(group, schedule));
   LaunchPlan plan;
   plan.schedule = schedule;
   SymImporter pinned = Pinned(group, schedule);
   plan.guards = GuardsOf(group, shape, schedule, pinned);
   SEAM_RETURN_IF_ERROR(AddWorkspaces(group, shape, schedule, pinned, &plan));
-  SEAM_ASSIGN_OR_RETURN(const std::vector<Stage> stages, StagesOf(group, shape, schedule));
-  for (const Stage& stage : stages) {
+  std::vector<Stage> stages;
+  std::vector<TracedKernel> kernels;
+  SEAM_ASSIGN_OR_RETURN(std::vector<Stage> all, StagesOf(group, shape, schedule));
+  for (Stage& stage : all) {
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(group, stage.shape, stage.trace));
     if (traced.tile.stores.empty() && traced.partials.empty()) continue;
-    kernel::TileKernel& tile = traced.tile;
-    kernel::SumProducts(tile);
-    tile.name = KernelName(group, schedule) + stage.suffix;
-    tile.summary = schedule.ToString();
-    const bool backward = schedule.split > 1 && plan.launches.size() % 2 == 1;
-    SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel, ExpandStage(stage, traced, backward));
+    kernel::SumProducts(traced.tile);
+    traced.tile.name = KernelName(group, schedule) + stage.suffix;
+    traced.tile.summary = schedule.ToString();
+    stages.push_back(std::move(stage));
+    kernels.push_back(std::move(traced));
+  }
+  std::vector<std::vector<kernel::HeldLoad>> held(kernels.size());
+  if (schedule.held > 0) held = FindHeldLoads(kernels);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const bool backward = schedule.split > 1 && i % 2 == 1;
+    SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel,
+                          ExpandStage(stages[i], kernels[i], std::move(held[i]), backward));
     plan.launches.push_back(
-        {std::move(kernel), std::move(traced.sources), std::move(traced.arguments)});
+        {std::move(kernel), std::move(kernels[i].sources), std::move(kernels[i].arguments)});
   }
   if (schedule.one_launch && plan.launches.size() > 1)
     SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));

@@ -4,6 +4,7 @@
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
+//            so they are where a few neighbouring columns are seen as rows, their states merged;
 //   cluster  rows, or vectors of rows, longer than a CTA holds: the CTAs of a cluster take a piece
 //            each;
 //   split    few rows and long ones: several CTAs a row leave partial states;
@@ -12,7 +13,8 @@
 // What is left in parts is finished in the same launch, behind a barrier of the grid, where the
 // device holds the grid at once.
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer
-// one is read again. Which reductions may share a kernel says reduction_guard.cc.
+// one is read again, but for what CTAs that share it hold in shared memory. Which reductions may
+// share a kernel says reduction_guard.cc.
 #include <algorithm>
 #include <numeric>
 
@@ -20,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
@@ -415,63 +418,143 @@ bool ReadsRowsAgain(const SizedGroup& sized) {
   return false;
 }
 
+// Of rows that are neighbours: threads of an SM that have 128 registers each, registers for
+// addresses, and points in hand that are few.
+constexpr int kOuterThreads = 512, kAddressWords = 28, kFewPoints = 32;
+
+// Lanes along so many bytes of neighbouring rows, the others down the columns. Rows whose states
+// are merged lie in a CTA all together: the lanes, and the warps side by side, that this takes.
+// Where one warp's lanes are not enough the schedule is refused.
+void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
+  const int even = s.neighbours & -s.neighbours;
+  s.row_warps = s.neighbours / even;
+  const int row_vector = s.vector * s.row_warps;
+  const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
+  const int enough = PowerOfTwoAtLeast(CeilDivide(sized.rows, row_vector), lanes);
+  s.lanes_per_row = 32 / std::min(32, std::max(enough, even / std::min(even, s.vector)));
+}
+
+// Warps down the columns too. Vectors that a thread has then, if it has all of them.
+int64_t TakeTile(const SizedGroup& sized, const OuterTile& tile, Schedule& s) {
+  constexpr int kFewVectors = 8;
+  LieAlongRows(sized, tile.bytes, s);
+  s.cluster = tile.cluster;
+  const int64_t per_warp = CeilDivide(sized.columns, s.lanes_per_row * s.cluster);
+  const int64_t most = std::max(1, kOuterThreads / 32 / tile.ctas / s.row_warps);
+  int64_t warps = std::clamp<int64_t>(CeilDivide(per_warp, kFewVectors), 1, most);
+  if (s.neighbours > 1) {  // As many of the CTA's threads to each of its rows.
+    const int64_t least = std::max(1, s.vector / s.lanes_per_row);
+    warps = CeilDivide(warps, least) * least;
+  }
+  s.warps_per_row = static_cast<int>(warps);
+  return CeilDivide(per_warp, warps);
+}
+
+int64_t OuterCtas(const SizedGroup& sized, const Schedule& s) {
+  return CeilDivide(sized.rows, s.rows_per_cta()) * s.cluster;
+}
+
+// Each of a CTA's rows has as many of its threads.
+bool MayCluster(const SizedGroup& sized, const Schedule& s) {
+  return s.cluster == 1 || (s.cluster <= sized.context.device.max_cluster && s.vector > 1 &&
+                            !sized.shape.keeps_columns() && s.threads() % s.rows_per_cta() == 0);
+}
+
+// Rows that a CTA or a cluster holds whole.
+bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, Schedule& s) {
+  constexpr int kWaves = 4;
+  const double most = 65536 / kOuterThreads - kAddressWords - RowWords(sized) * s.vector;
+  const DeviceInfo& device = sized.context.device;
+  for (const OuterTile& tile : kOuterTiles) {
+    Schedule t = s;
+    const int64_t registers = TakeTile(sized, tile, t);
+    const int64_t ctas = OuterCtas(sized, t);
+    const bool few = registers * t.vector <= kFewPoints;
+    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), t) <= most &&
+                      ctas * 2 >= device.sms;
+    // A cluster waits for its slowest CTA, while others go on where there are many.
+    const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && MayCluster(sized, t) &&
+                                            ctas >= kWaves * tile.ctas * device.sms);
+    const bool in_hand = few && tile.cluster == 1 && (reads_again || tile.bytes == 128);
+    if (!pays || !((fits && reads_again) || in_hand)) continue;
+    s = t;
+    s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
+    s.persistent = true;
+    if (!few) s.min_ctas_per_sm = kOuterThreads / s.threads();
+    return true;
+  }
+  return false;
+}
+
+// The same of neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache
+// line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
+// thread of so few has many registers.
+bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kQuarters = 4;
+  const DeviceInfo& device = sized.context.device;
+  const int row_words = RowWords(sized);
+  // A quarter of an SM has the registers for a quarter of its warps, or for one more.
+  const auto registers = [&](const Schedule& t, int ctas) {
+    const auto warps = static_cast<int>(CeilDivide(ctas * t.threads() / 32, kQuarters));
+    return std::min(device.registers_per_sm / (kQuarters * 32 * warps) / 8 * 8, 248);
+  };
+  const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
+    LieAlongRows(sized, bytes, t);
+    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
+    for (t.warps_per_row = 1; t.threads() <= kMostThreads; t.warps_per_row *= 2) {
+      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+      const bool few = t.cluster == 1 && t.registers * t.vector <= kFewPoints;
+      const bool idle = t.columns_at_once() * 4 > sized.columns * 5;
+      if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 ||
+          (idle && t.warps_per_row * t.cluster > 1) ||
+          (OuterCtas(sized, t) < least_in_all && !(few && least_ctas == 1))) {
+        continue;
+      }
+      const double need = rows.Words(t.registers, t) + kAddressWords + row_words * t.vector;
+      const int most = std::min(kMostCtas, device.max_threads_per_sm / t.threads());
+      int ctas = 0;
+      while (ctas < most && need <= registers(t, ctas + 1)) ++ctas;
+      if (ctas < least_ctas) continue;
+      t.min_ctas_per_sm = ctas;
+      t.persistent = true;
+      if (t.columns_at_once() == sized.columns) PinColumns(sized, t);
+      s = t;
+      return true;
+    }
+    return false;
+  };
+  const std::pair<int, int64_t> choices[] = {{2, device.sms}, {1, device.sms}, {1, device.sms / 2}};
+  for (const auto& [least_ctas, least_in_all] : choices) {
+    for (Schedule t = s; t.vector > 1 && t.vector * sized.widest_bytes >= kNarrowBytes;
+         t.vector /= 2) {
+      for (const int bytes : {128, 64}) {
+        for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
+          if (hold(t, bytes, least_ctas, least_in_all)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Rows that are neighbours in memory: lanes along few of them, a cache line or less, then along
 // columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
 // these, so few rows also make for little of that.
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  // A thread of an SM that has 512 of them.
-  constexpr int kThreads = 512, kRegisters = 65536 / kThreads, kAddressWords = 28;
-  constexpr int kFewPoints = 32, kFewVectors = 8, kMostRowWords = 48;
-  constexpr int kStreamedBytes = 128, kMostStreamedWords = 120, kWaves = 4;
-  const auto take = [&](const OuterTile& tile, Schedule& t) {
-    const int lanes = std::clamp(tile.bytes / (t.vector * sized.widest_bytes), 1, 32);
-    const int row_lanes = PowerOfTwoAtLeast(CeilDivide(sized.rows, t.vector), lanes);
-    t.lanes_per_row = 32 / row_lanes;
-    t.cluster = tile.cluster;
-    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
-    const int64_t warps = CeilDivide(per_warp, kFewVectors);
-    t.warps_per_row = static_cast<int>(std::clamp<int64_t>(warps, 1, kThreads / 32 / tile.ctas));
-    return CeilDivide(per_warp, t.warps_per_row);
-  };
-  // Narrower vectors leave more registers for columns.
-  Schedule held = s;
-  const int row_words = RowWords(sized);
-  while (held.vector * sized.widest_bytes > 8 && held.vector * row_words > kMostRowWords)
-    held.vector /= 2;
-  const double most = kRegisters - kAddressWords - row_words * held.vector;
-  const DeviceInfo& device = sized.context.device;
-  const auto ctas = [&](const Schedule& t) {
-    return CeilDivide(sized.rows, t.rows_per_cta()) * t.cluster;
-  };
-  // Each of a CTA's rows has as many of its threads.
-  const auto may_cluster = [&](const OuterTile& tile, const Schedule& t) {
-    return tile.cluster == 1 ||
-           (tile.cluster <= device.max_cluster && t.vector > 1 && !sized.shape.keeps_columns() &&
-            t.threads() % t.rows_per_cta() == 0);
-  };
+  constexpr int kMostRowWords = 48, kStreamedBytes = 128, kMostStreamedWords = 120;
   const bool reads_again = ReadsRowsAgain(sized);
-  for (const OuterTile& tile : kOuterTiles) {
-    const int64_t registers = take(tile, held);
-    const bool few = registers * held.vector <= kFewPoints;
-    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), held) <= most &&
-                      ctas(held) * 2 >= device.sms;
-    // A cluster waits for its slowest CTA, while others go on where there are many.
-    const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && may_cluster(tile, held) &&
-                                            ctas(held) >= kWaves * tile.ctas * device.sms);
-    const bool in_hand = few && tile.cluster == 1 && (reads_again || tile.bytes == 128);
-    if (!pays || !((fits && reads_again) || in_hand)) continue;
-    s = held;
-    s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
-    s.persistent = true;
-    if (!few) s.min_ctas_per_sm = kThreads / s.threads();
-    return;
-  }
+  if (s.neighbours > 1 && reads_again && HoldNeighbours(sized, rows, s)) return;
+  // Narrower vectors leave more registers for columns.
+  const int row_words = RowWords(sized);
+  while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
+  if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
   // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
-  s.vector = held.vector;
   for (const OuterTile& tile : kStreamedTiles) {
-    take(tile, s);
-    if (!may_cluster(tile, s)) continue;
-    if (!sized.shape.crossed() || ctas(s) * 4 >= device.sms * 3 || tile.bytes == 32) break;
+    TakeTile(sized, tile, s);
+    if (!MayCluster(sized, s)) continue;
+    if (!sized.shape.crossed() || OuterCtas(sized, s) * 4 >= sized.context.device.sms * 3 ||
+        tile.bytes == 32) {
+      break;
+    }
   }
   // The next step's vectors are under way beside those and what a thread has of its rows.
   s.registers = std::max(
@@ -858,17 +941,13 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
   // Which of the kept columns a state belongs to is then known without a division.
   if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
+  if (s.neighbours > 1) Pin(sized, FreeSymbols(sized.shape.Extent(sized.shape.merged)), s);
   // A vector's weights are then seen to be one, or neighbours.
   Pin(sized, rows.ColumnDivisors(true), s);
   return KeptRows::Of(sized, s);
 }
 
-}  // namespace
-
-absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
-  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
-  Schedule s;
-  s.kind = SchedulerKind::kReduction;
+absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
@@ -916,7 +995,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   // Too few rows for the machine: CTAs share them.
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
-  const int64_t enough = interleaved ? ResidentCtas(s, context.device) : 2 * context.device.sms;
+  const DeviceInfo& device = sized.context.device;
+  const int64_t enough = interleaved ? ResidentCtas(s, device) : 2 * device.sms;
   if (!s.persistent && !sized.shape.crossed() &&
       ctas * (interleaved || s.outer ? 2 : 4) <= enough && steps >= 4) {
     s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
@@ -927,14 +1007,51 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     }
   }
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
-    s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, context.device), int64_t{65535}}));
+    s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, device), int64_t{65535}}));
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   ChoosePasses(rows, s);
   if (!s.persistent) {
     // Rows that are read step by step are found by a few instructions each time, not by a division.
     Pin(sized, rows.ColumnDivisors(false), s);
   }
+  if (s.split > 1 && s.one_launch) {
+    SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
+    s.held = held.Most(s);
+    // What little does not make up for what it costs. Source: docs/schedulers.md.
+    constexpr double kLeastShare = 0.2;
+    if (held.Share(s, s.held) < kLeastShare) s.held = 0;
+  }
   return s;
+}
+
+// Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
+// reads parts of sectors and cache lines, and so many of them that a few warps have them whole. The
+// states of rows that others cross take the registers of more CTAs, which only pays for vectors
+// that would be shorter still. Source: docs/schedulers.md.
+bool AreNeighboursShort(const SizedGroup& sized) {
+  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
+  if (sized.shape.crossed() && sized.run % kWideRun == 0) return false;
+  const int64_t odd = sized.run / (sized.run & -sized.run);
+  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
+         sized.run * sized.widest_bytes < kMostBytes;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  if (AreNeighboursShort(sized)) {
+    Schedule as_rows = s;
+    as_rows.neighbours = static_cast<int>(sized.run);
+    const absl::StatusOr<SizedGroup> resized = SizeGroup(group, context, as_rows);
+    if (resized.ok()) {
+      SEAM_ASSIGN_OR_RETURN(as_rows, ChooseRows(*resized, as_rows));
+      if (CheckSchedule(as_rows).ok()) return as_rows;
+    }
+  }
+  return ChooseRows(sized, s);
 }
 
 }  // namespace seam::reduction

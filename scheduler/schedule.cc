@@ -15,6 +15,7 @@ std::string Schedule::ToString() const {
           rows_per_cta(), " rows a CTA, ",
           // Lanes or warps: both may lie along rows.
           outer && row_warps > 1 ? absl::StrCat(row_warps, " warps side by side, ") : "",
+          neighbours > 1 ? absl::StrCat("each ", neighbours, " of them merged, ") : "",
           persistent ? "row kept in registers" : "row read again in every pass");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) {
@@ -37,6 +38,11 @@ std::string Schedule::ToString() const {
                         runs ? ", neighbouring columns to a thread" : "");
       if (finish_lanes > 1) absl::StrAppend(&text, ", ", finish_lanes, " lanes merge states");
       if (one_launch) absl::StrAppend(&text, ", finished in the same launch");
+      if (held > 0) {
+        absl::StrAppend(&text, ", ", held,
+                        held > 1 ? " steps of a CTA stay" : " step of a CTA stays",
+                        " in shared memory until then");
+      }
       if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
       if (early) absl::StrAppend(&text, ", weights loaded early");
       if (chan_welford) absl::StrAppend(&text, ", statistics in one pass");
@@ -106,8 +112,17 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "of vectors of rows a cluster takes those that have as many threads each";
   } else if (s.cluster > 1 && s.one_launch) {
     broken = "what clusters leave in parts is finished in a launch of its own";
+  } else if (s.neighbours < 1) {
+    broken = "neighbours is below 1";
+  } else if (s.neighbours > 1 &&
+             (!s.outer || s.vector == 1 || s.rows_per_cta() % s.neighbours != 0 ||
+              s.threads() % s.rows_per_cta() != 0)) {
+    broken =
+        "neighbours that are rows lie in vectors, in a CTA all together, with as many threads each";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
+  } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {
+    broken = "only between the phases of one launch in which CTAs share rows steps are held";
   } else if (!power_of_two(s.alignment_bytes)) {
     broken = "alignment_bytes is no power of two";
   } else if (s.min_ctas_per_sm < 0) {

@@ -31,6 +31,8 @@ struct Schedule {
       1;  // Elements a thread reads or writes at once, along columns or, if `outer`, along rows.
   bool outer =
       false;  // Rows are contiguous in memory, columns strided: vectors and lanes lie along rows.
+  int neighbours = 1;  // Outer: so many neighbouring columns, all up to the next row axis, are rows
+                       // of their own, whose states are merged. 1: they are columns.
   int lanes_per_row = 1;    // Lanes of a warp that share a row: a power of two up to 32.
   int warps_per_row = 1;    // Warps that share a row, exchanging through shared memory.
   int row_warps = 1;        // Warps side by side on different rows.
@@ -58,6 +60,8 @@ struct Schedule {
   int finish_lanes = 1;     // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
+  int held = 0;  // Of CTAs that share a row, in one launch: steps at the beginning of each one's
+                 // part that stay in its shared memory from phase to phase; others are read again.
   bool shift = false;  // Vectors begin at a row's first aligned address; the elements before it,
                        // and those after the last whole vector, are computed one a thread.
   bool early = false;  // What all rows read alike, weights above all, is loaded before the
@@ -109,10 +113,15 @@ struct Schedule {
 //    it) or, with
 //    vectors along rows, a CTA's rows (outer: vector > 1, split 1, threads a multiple of the rows);
 //    what finishes states is a launch of its own (cluster > 1: not one_launch);
+//  - neighbours is at least 1; those that are rows lie in a CTA all together, vectors of them, and
+//    have as many of its threads each (neighbours > 1: outer, vector > 1, the CTA's rows a multiple
+//    of it and its threads of these);
 //  - finish_lanes is a power of two up to 32;
+//  - held is 0 to 1024, and what stays does so between phases of CTAs that share rows (held: split
+//    above 1, one_launch);
 //  - a fact's multiple is at least 1.
-// That a persistent row fits, that facts hold, and that indices stay within 32 bits are guards of
-// the plan. Error: kInvalidArgument naming the field.
+// That a persistent row fits, that there are so many neighbours, that facts hold, and that indices
+// stay within 32 bits are guards of the plan. Error: kInvalidArgument naming the field.
 absl::Status CheckSchedule(const Schedule& schedule);
 
 }  // namespace seam

@@ -10,13 +10,14 @@ namespace seam {
 // does not compile.
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
-  auto& [kind, vector, outer, lanes_per_row, warps_per_row, row_warps, registers, persistent, split,
-         grid, cluster, stages, reread, blocks, runs, tickets, pace, finish_lanes, one_launch,
-         shift, early, chan_welford, online, alignment_bytes, index32, min_ctas_per_sm, facts,
-         islands] = s;
+  auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
+         persistent, split, grid, cluster, stages, reread, blocks, runs, tickets, pace,
+         finish_lanes, one_launch, held, shift, early, chan_welford, online, alignment_bytes,
+         index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
+  visit("neighbours", neighbours);
   visit("lanes_per_row", lanes_per_row);
   visit("warps_per_row", warps_per_row);
   visit("row_warps", row_warps);
@@ -33,6 +34,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("pace", pace);
   visit("finish_lanes", finish_lanes);
   visit("one_launch", one_launch);
+  visit("held", held);
   visit("shift", shift);
   visit("early", early);
   visit("chan_welford", chan_welford);

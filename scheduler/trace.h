@@ -28,6 +28,8 @@ struct TraceOptions {
   int places = 0;
   bool finish = false;
   std::vector<OnlineSum> online;  // Sums that are folded with their maxima.
+  // So many rows beside each other have one result: those of GroupShape::merged.
+  int neighbours = 1;
   int pieces = 1;  // CTAs of a cluster, each of which leaves states of the columns that are kept.
 };
 

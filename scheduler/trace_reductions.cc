@@ -110,6 +110,7 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
     reduction.kept = Elements(kept.axes);
     reduction.inner = Elements(kept.inner);
   }
+  if (options_.split == 1) reduction.neighbours = NeighboursOf(e);
   reduction.pass = PassOf(depth, here.id);
   if (kernel::NumComponents(op) == 2) reduction.position = index[group_.attributes(e).axes[0]];
   return Results(e, AddReduction(std::move(reduction), e), accumulator);
@@ -118,15 +119,18 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
 // Mean, then squared deviations from it: as accurate as merging, and two cheap exchanges.
 std::vector<TileId> Tracer::TwoPassWelford(ExprId e, TileId element, int space, int depth,
                                            DType t) {
+  const int neighbours = NeighboursOf(e);
   const TileId count = Count(e, t);
   const TileId one = Constant(t, FloatScalar(1));
   const TileId divisor = Map(OpKind::Maximum, t, {count, one});
   kernel::TileReduction sum{OpKind::Sum, t, {element}};
+  sum.neighbours = neighbours;
   sum.pass = PassOf(depth, space);
   const TileId mean = Map(OpKind::Div, t, {Result(AddReduction(std::move(sum), e), 0, t), divisor});
   const TileId deviation = Map(OpKind::Sub, t, {element, mean});
   kernel::TileReduction squares{OpKind::Sum, t, {deviation, deviation}};
   squares.products = true;
+  squares.neighbours = neighbours;
   squares.pass = PassOf(depth + 1, space);
   const TileId m2 = Result(AddReduction(std::move(squares), e), 0, t);
   return {mean, m2, count};
@@ -153,6 +157,7 @@ std::vector<TileId> Tracer::MergePartials(ExprId e) {
   merge.op = group_.op(e);
   merge.dtype = t;
   merge.merge = true;
+  merge.neighbours = NeighboursOf(e);
   merge.pass = PassOf(0, space);
   for (const PartialSlot& slot : ComponentsOf(e)) {
     TileValue load;
@@ -200,6 +205,15 @@ SymInt Tracer::StateOfRow(ExprId e, int* space) {
 SymInt Tracer::StatesOfRow(ExprId e) {
   if (shape_.crosses[e.index()] != Crossing::kSomeColumns) return 1;
   return Elements(shape_.kept[e.index()].axes) * options_.pieces;
+}
+
+// How many rows beside each other such a reduction folds together: those of columns that are seen
+// as rows, but not what each row leaves for others.
+int Tracer::NeighboursOf(ExprId e) const {
+  const AxisSet& space = shape_.axes.space(e);
+  const bool folds = shape_.crosses[e.index()] == Crossing::kNone && !shape_.merged.empty() &&
+                     absl::c_binary_search(space, shape_.merged[0]);
+  return folds ? options_.neighbours : 1;
 }
 
 // `parts` partial states, folded by a pass before all others. Returns their index.

@@ -44,6 +44,7 @@ class Tracer {
   SymInt Radix(AxisId a);
   SymInt Elements(absl::Span<const AxisId> axes);
   SymInt StatesOfRow(ExprId e);
+  int NeighboursOf(ExprId e) const;
   bool IsEmpty(ValId v);
   bool HasAxesOfRows(ValId v) const;
   SymInt FirstOfOthers(const AxisSet& axes);

@@ -99,6 +99,10 @@ class Emitter {
     text_.BindOnUse(kernel_.block_x, names_.Unique(kernel_.block_x.ToString()), "(int)blockIdx.x");
     text_.BindOnUse(kernel_.thread_x, names_.Unique(kernel_.thread_x.ToString()),
                     "(int)threadIdx.x");
+    if (kernel_.together.is_symbolic()) {
+      text_.BindOnUse(kernel_.together, names_.Unique(kernel_.together.ToString()),
+                      phase_.empty() ? "1" : absl::StrCat("(int)(", phase_, " < 0)"));
+    }
     return absl::StrCat(
         "extern \"C\" __global__ void __launch_bounds__(", kernel_.threads,
         kernel_.min_ctas_per_sm > 0 ? absl::StrCat(", ", kernel_.min_ctas_per_sm) : "", ")\n",

@@ -276,7 +276,8 @@ absl::Status Simulation::CheckArrived(const CompiledStmt& s, const Memory& memor
 }
 
 const int64_t* Simulation::InParts(const Memory& memory, const int64_t* index, const Lanes& lanes) {
-  for (const int t : lanes) in_parts_[t] = index[t] + RankOf(t) * memory.num_elements;
+  const int64_t first = memory.lasting ? cta_ : 0;
+  for (const int t : lanes) in_parts_[t] = index[t] + (first + RankOf(t)) * memory.num_elements;
   return in_parts_.data();
 }
 
@@ -386,7 +387,7 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Load& node
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));
   const int64_t* index = Values(s.index);
   SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, memory, index, *taken));
-  if (memory.shared && kernel_.cluster > 1) index = InParts(memory, index, *taken);
+  if (IsInParts(memory)) index = InParts(memory, index, *taken);
   if (memory.tracker != nullptr || memory.initialized != nullptr) {
     for (const int t : *taken) {
       const Moment now = Now(memory, t);
@@ -432,7 +433,7 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Store& nod
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));
   const int64_t* index = Values(s.index);
   SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, memory, index, *taken));
-  if (memory.shared && kernel_.cluster > 1) index = InParts(memory, index, *taken);
+  if (IsInParts(memory)) index = InParts(memory, index, *taken);
   for (const int t : *taken) {
     const Moment now = Now(memory, t);
     for (int64_t e = index[t]; e < index[t] + node.width; ++e) {

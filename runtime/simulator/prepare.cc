@@ -90,26 +90,29 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
       memory->tracks_reads = reads;
     }
   }
-  const int64_t parts = kernel_.cluster;
-  shared_bytes_.resize(kernel_.SharedBytes() * parts);
+  std::vector<int64_t> sizes, offsets;  // Of the arrays' parts together.
+  int64_t bytes = 0;
+  for (const kernel::SharedArray& array : kernel_.shared) {
+    sizes.push_back(array.count * (array.lasting >= 0 ? grid_ : kernel_.cluster));
+    offsets.push_back(bytes);
+    bytes += (sizes.back() * DTypeBytes(array.dtype) + 15) / 16 * 16;
+  }
+  shared_bytes_.resize(bytes);
   for (size_t i = 0; i < kernel_.shared.size(); ++i) {
     const kernel::SharedArray& array = kernel_.shared[i];
-    trackers_.push_back(
-        std::make_unique<RaceTracker>(array.count * parts, true, shared_reads[i] != 0));
-    shared_.push_back(
-        {.name = array.name,
-         .dtype = array.dtype,
-         .num_elements = array.count,
-         .data = shared_bytes_.data() + kernel_.SharedOffset(static_cast<int>(i)) * parts,
-         .initialized = nullptr,
-         .tracker = trackers_.back().get(),
-         .tracks_reads = shared_reads[i] != 0,
-         .shared = true,
-         .array = static_cast<int>(i),
-         .exchanged = exchanged[i] != 0});
+    trackers_.push_back(std::make_unique<RaceTracker>(sizes[i], true, shared_reads[i] != 0));
+    shared_.push_back({.name = array.name,
+                       .dtype = array.dtype,
+                       .num_elements = array.count,
+                       .data = shared_bytes_.data() + offsets[i],
+                       .initialized = nullptr,
+                       .tracker = trackers_.back().get(),
+                       .tracks_reads = shared_reads[i] != 0,
+                       .shared = true,
+                       .array = static_cast<int>(i),
+                       .exchanged = exchanged[i] != 0,
+                       .lasting = array.lasting >= 0});
   }
-  std::vector<int64_t> sizes;
-  for (const kernel::SharedArray& array : kernel_.shared) sizes.push_back(array.count * parts);
   copies_.Declare(kernel_.copy_barriers * kernel_.cluster, kernel_.copies_per_batch, cta_threads_,
                   sizes);
   remote_stores_.Declare(kernel_.store_barriers, kernel_.cluster, threads_ / 32);
@@ -265,6 +268,12 @@ absl::Status Simulation::Prepare(absl::Span<const SimBuffer> buffers,
     integers_.DeclareVarying(kernel_.block_x.node(), 0, last_block);
   }
   integers_.DeclareVarying(kernel_.thread_x.node(), 0, cta_threads_ - 1);
+  if (const SymInt together = kernel_.together; together.is_symbolic()) {
+    const int64_t value = options_.phase_by_phase ? 0 : 1;
+    integers_.DeclareUniform(together.node(), value, value);
+    integers_.SetUniform(together.node(), value);
+    declared.insert(together.node());
+  }
   declared.insert(kernel_.block_x.node());
   declared.insert(kernel_.thread_x.node());
   all_.resize(threads_);

@@ -67,6 +67,7 @@ struct Memory {
   bool shared = false;
   int array = -1;          // Of a shared one: its number.
   bool exchanged = false;  // Other CTAs of the cluster store to it.
+  bool lasting = false;    // Each CTA of the grid has a part.
 };
 
 class Simulation {
@@ -129,6 +130,9 @@ class Simulation {
   absl::Status StartCopy(const CompiledStmt& s, const kernel::BulkCopy& node, int thread);
   absl::Status RequireAll(const CompiledStmt& s, absl::string_view what, const Lanes& lanes);
   // Where elements of the CTAs' parts of a shared array lie, of which each thread means its own's.
+  bool IsInParts(const Memory& memory) const {
+    return memory.shared && (kernel_.cluster > 1 || memory.lasting);
+  }
   const int64_t* InParts(const Memory& memory, const int64_t* index, const Lanes& lanes);
   absl::Status CheckArrived(const CompiledStmt& s, const Memory& memory, int64_t element,
                             int thread);
@@ -160,6 +164,7 @@ class Simulation {
   // For an access of that memory.
   Moment Now(const Memory& memory, int thread) const {
     Moment now = Now(thread);
+    if (memory.lasting) now.began = options_.phase_by_phase ? first_of_phase_ : 1;
     if (!memory.exchanged) return now;
     now.interval = now.synced = remote_stores_.interval();
     now.phase = now.began = remote_stores_.first_interval();

@@ -50,6 +50,8 @@ struct SimOptions {
   uint64_t seed = 0;  // 0: CTAs in ascending order.
   // Statements executed, counted once a thread. About 10^8 take a second.
   int64_t max_steps = int64_t{1} << 36;
+  // Each phase as a launch of its own, in which lasting arrays begin anew.
+  bool phase_by_phase = false;
   // An element of a written buffer that no thread stored to is an error.
   bool require_all_written = false;
 };

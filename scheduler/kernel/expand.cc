@@ -127,6 +127,12 @@ absl::Status Expander::Prepare() {
           absl::StrCat("kernel ", tile_.name, ": a cluster that merges states from memory"));
     }
   }
+  for (const TileReduction& r : tile_.reductions) {
+    if (r.neighbours == 1) continue;
+    if (!MergesByRow() || at_.rows_per_cta % r.neighbours != 0 || (r.merge && !MergesByRow(r.pass)))
+      return absl::InternalError(
+          absl::StrCat("kernel ", tile_.name, ": neighbouring rows that no CTA has together"));
+  }
   std::vector<bool> resident;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
     const bool persistent = s < options_.persistent.size() && options_.persistent[s];
@@ -139,6 +145,7 @@ absl::Status Expander::Prepare() {
   PrepareKept();
   PrepareRowCopies();
   PrepareBlocks();
+  PrepareHeld();
   const HoldLimits limits = Limits();
   packs_ = !limits.unpacked;
   holds_ = ChooseHolds(tile_, resident, limits);
@@ -246,18 +253,23 @@ absl::Status Expander::ExpandPass(int pass) {
       FoldStep(ids, space, accumulators, column_stores);
     } else {
       const bool backward = before % 2 == 1;
-      SpaceState first = LoadFirstStep(ids, space_index, backward);
+      // Pivots are found in memory.
+      const SymInt held = shifted ? SymInt(0) : HeldSteps(ids, space_index);
+      SpaceState first = LoadFirstStep(ids, space_index, held, backward);
       find_pivots(first);
-      if (backward) {
-        const SymInt behind = out_.env->FreshSymbol("behind", 0, space.steps - 1);
-        w_.Loop(behind, space.steps, false, [&] {
-          w_.Bind(space.step, w_.Index(DType::I64, space.steps - 1 - behind));
+      if (backward || !held.is_same(0)) {
+        const SymInt turn =
+            out_.env->FreshSymbol(backward ? "behind" : "ahead", 0, space.steps - 1);
+        w_.Loop(turn, space.steps - held, false, [&] {
+          const SymInt at = backward ? space.steps - 1 - turn : held + turn;
+          w_.Bind(space.step, w_.Index(DType::I64, at));
           step();
         });
       } else {
         w_.Loop(space.step, space.steps, false, step);
       }
       next_step_ = {};
+      if (!held.is_same(0)) OverHeldSteps(ids, space_index, held, step);
     }
     for (const Accumulator& a : accumulators) {
       if (a.pivot >= 0) Unshift(a, a.merges ? RowSlot() : SymInt(0));
@@ -390,6 +402,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
         }
       }
     });
+    LeaveHeld(space);
     for (const Accumulator& a : accumulators) {
       if (!a.shifts_elements() || a.whole || a.counts_each) continue;
       Count(a, InsideFlag(Substitute(mask, v_, 0)), outer_ ? 1 : vector_);

@@ -9,6 +9,14 @@
 
 namespace seam::kernel {
 
+// A load that stays in lasting array number `array` from the phase that makes it, first in its
+// kernel, to those behind it, whose kernels find it there.
+struct HeldLoad {
+  TileId load;
+  int array;
+  bool found = false;
+};
+
 struct ExpandOptions {
   Layout layout;
   // Columns that the layout covers in one step. A space known to have no more is kept in registers
@@ -26,6 +34,10 @@ struct ExpandOptions {
   // c, element [part * rows + row] of buffer partials[i][c]. Those that keep some columns leave a
   // state for each, and each CTA of a cluster its own: element [(row * cluster + rank) * kept + k].
   int split = 1;
+  // With split: the first steps of each CTA's part, as many as `held`, stay in shared memory, of
+  // these loads, which are of inputs at a row and column of a space that CTAs share.
+  int held = 0;
+  std::vector<HeldLoad> held_loads;
   // CTAs that take rows in turn; 0: a CTA for each set of rows. Reductions over rows then leave the
   // states of each of the grid * (rows a CTA) places, one after the other: element [place * columns
   // + column] of the buffer for Over::Rows, [place] for Over::All.

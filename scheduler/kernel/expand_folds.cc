@@ -226,18 +226,20 @@ void Expander::Unshift(const Accumulator& a, SymInt count_slot) {
 }
 
 bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
+  const bool by_row = MergesByRow() && MergesNeighbours(accumulators);
+  const bool one_warp = at_.column_warps == 1 && cluster_ == 1 && !by_row;
   for (const Accumulator& a : accumulators) {
     FoldLanes(a, at_.column_lane_masks);
     states_[a.id] = a.fragments;
   }
-  if (accumulators.empty()) return false;
+  if (accumulators.empty() || one_warp) return false;
   if (cluster_ > 1 && !MergesByRow()) return FoldAcrossCluster(accumulators);
-  if (at_.column_warps == 1 && cluster_ == 1) return false;
   // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
   std::vector<std::vector<int>> shared(accumulators.size());
   const SymInt leader = SymEq(at_.column_lane, 0);
+  const SymInt place = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
   for (size_t i = 0; i < accumulators.size(); ++i) {
     for (int fragment : accumulators[i].fragments) {
       const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places);
@@ -246,7 +248,7 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
         Store out{fragment, RowSlot()};
         out.space = Space::Shared;
         out.array = array;
-        out.index = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
+        out.index = place;
         out.predicate = leader;
         w_.Emit(out);
       });
@@ -260,31 +262,31 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
     return true;
   }
   for (size_t i = 0; i < accumulators.size(); ++i)
-    MergeWarps(accumulators[i], shared[i], at_.column_warps, origin);
+    MergeShared(accumulators[i], shared[i], at_.column_warps, origin, at_.rows_per_cta);
   return true;
 }
 
-// The states that `warps` warps have left, one after the other: element [warp][row within the CTA],
-// from `origin` on, of an array for each component.
-void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, int64_t warps,
-                          SymInt origin) {
-  const SymInt other = out_.env->FreshSymbol("w", 0, warps - 1);
-  const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt warp) {
+// So many states that lie in shared memory, an array for each component, from element [origin + row
+// within the CTA] on: those of warps, [warp][row], of CTAs or of neighbouring rows.
+void Expander::MergeShared(const Accumulator& a, const std::vector<int>& arrays, int64_t states,
+                           SymInt origin, int64_t stride) {
+  const SymInt other = out_.env->FreshSymbol("w", 0, states - 1);
+  const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt state) {
     const DType dtype = out_.shared[arrays[component]].dtype;
     const bool same = dtype == w_.dtype(fragment);
     Load load{same ? fragment : w_.NewFragment("s", dtype), same ? to : SymInt(0)};
     load.space = Space::Shared;
     load.array = arrays[component];
-    load.index = origin + warp * at_.rows_per_cta + Substitute(at_.row_local, v_, slot);
+    load.index = origin + state * stride + Substitute(at_.row_local, v_, slot);
     w_.Emit(load);
     if (!same) w_.Set(fragment, to, OpKind::Cast, {Operand::Reg(load.fragment)});
   };
-  const auto take_from = [&](int component, SymInt slot, SymInt warp) {
+  const auto take_from = [&](int component, SymInt slot, SymInt state) {
     const int fragment = w_.NewFragment("s", w_.dtype(a.fragments[component]));
-    read(component, fragment, 0, slot, warp);
+    read(component, fragment, 0, slot, state);
     return Operand::Reg(fragment);
   };
-  if (tile_.reductions[a.id].exponential) return MergeOnline(a, warps, take_from, {});
+  if (tile_.reductions[a.id].exponential) return MergeOnline(a, states, take_from, {});
   OverRowSlots([&] {
     for (size_t c = 0; c < a.fragments.size(); ++c)
       read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
@@ -292,14 +294,14 @@ void Expander::MergeWarps(const Accumulator& a, const std::vector<int>& arrays, 
   const auto take = [&](int component, SymInt slot) {
     return take_from(component, slot, other + 1);
   };
-  if (a.pivot < 0) return w_.Loop(other, warps - 1, true, [&] { MergeIntoRows(a, take); });
+  if (a.pivot < 0) return w_.Loop(other, states - 1, true, [&] { MergeIntoRows(a, take); });
   const Operand count = Operand::Reg(a.fragments[2]);
   OverRowSlots([&] {
     const DType t = w_.dtype(a.pivot);
     w_.Set(a.pivot, RowSlot(), OpKind::Copy, {Operand::Reg(a.fragments[0], RowSlot())});
     w_.Set(a.fragments[0], RowSlot(), OpKind::Copy, {BlockWriter::Number(t, 0)});
   });
-  w_.Loop(other, warps - 1, true, [&] {
+  w_.Loop(other, states - 1, true, [&] {
     const Operand more = take(2, 0);
     OverRowSlots([&] { MergeShifted(a, take(0, RowSlot()), take(1, RowSlot()), more, 0); });
     w_.Set(a.fragments[2], 0, OpKind::Add, {count, more});
@@ -425,26 +427,6 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
     FoldLanes(a, masks);
   }
   return synchronized;
-}
-
-// Merges the states whose components `take` brings into those of the thread's rows. All rows have
-// as many elements, and the first of a vector is inside if any is: its count does for all.
-template <typename Take>
-void Expander::MergeIntoRows(const Accumulator& a, Take take) {
-  const TileReduction& r = tile_.reductions[a.id];
-  if (r.op == OpKind::Welford && r.over == Over::Columns) {
-    const Operand more = take(2, 0);
-    const WelfordWeights weights = WeighWelford(w_, r.dtype, Operand::Reg(a.fragments[2]), more);
-    return OverRowSlots([&] {
-      const Operand mean = take(0, RowSlot()), m2 = take(1, RowSlot());
-      MergeWelford(w_, a.fragments, RowSlot(), mean, m2, weights);
-    });
-  }
-  OverStates(a, [&] {
-    StateOperands state;
-    for (int c = 0; c < NumComponents(r); ++c) state.push_back(take(c, SlotOf(a)));
-    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
-  });
 }
 
 void Expander::StorePartial(int id, const std::vector<int>& fragments) {

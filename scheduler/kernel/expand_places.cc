@@ -107,27 +107,42 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
   const SymInt head = cut ? ends_.head : SymInt(0);
   const SymInt covered = cut ? Max(FloorDiv(state.extent, vector_) * vector_, 1) : state.extent;
   state.column = head + at_.column;
+  state.end = state.extent;
   // No columns at all: one step, in which all of them are masked.
   if (!state.persistent && !covered.is_same(0)) {
-    state.steps = CeilDiv(CeilDiv(covered, split), per_step);
+    // A thread has as many vectors of each CTA's part, so that no CTA but the last ones has less to
+    // do; the last step may have fewer than the others.
+    const int64_t of_vector = per_step / registers_;
+    const SymInt columns =
+        split > 1 ? CeilDiv(CeilDiv(covered, split), of_vector) * of_vector : covered;
+    state.steps = CeilDiv(columns, per_step);
     if (!state.steps.is_same(1)) {
       state.step = out_.env->FreshSymbol(absl::StrCat("step", index), 0, state.steps - 1);
       state.column += state.step * per_step;
     }
-    if (split > 1) state.column += part_ * (state.steps * per_step);
+    if (split > 1) {
+      state.column += part_ * columns;
+      if (!ProvablyDivisible(columns, per_step))
+        state.end = Min(state.end, head + (part_ + 1) * columns);
+    }
   }
-  state.mask = SymLt(state.column, state.extent);
-  // A vector lies wholly inside or outside when both ends are multiples of it.
-  const SymInt first = Substitute(state.column, v_, 0);
-  if (cut) {
-    state.mask = SymLe(first + 2 * vector_, state.extent);
-  } else if (!outer_ && ProvablyDivisible(state.extent, vector_) &&
-             ProvablyDivisible(first, vector_)) {
-    state.mask = SymLt(first, state.extent);
-  }
+  state.mask = MaskOf(state, cut);
   if (has_ends_) ends_.spaces.push_back(EndsOf(space, state, cut));
   MapColumn(space, state, lets_);
   return state;
+}
+
+// Whether the columns, of a row's body or of a row without ends, are inside.
+SymInt Expander::MaskOf(const SpaceState& state, bool body) const {
+  const SymInt first = Substitute(state.column, v_, 0);
+  if (body) {
+    const SymInt whole = SymLe(first + 2 * vector_, state.extent);
+    return state.end.is_same(state.extent) ? whole : SymAnd(whole, SymLt(first, state.end));
+  }
+  // A vector lies wholly inside or outside when both ends are multiples of it.
+  const bool whole =
+      !outer_ && ProvablyDivisible(state.extent, vector_) && ProvablyDivisible(first, vector_);
+  return SymLt(whole ? first : state.column, state.end);
 }
 
 void Expander::MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets) {

@@ -5,6 +5,8 @@
 //   warp 0   rows 0..7 8..15 ...      thread 0   row 0 of warps 0, 1, ...      all warps
 //   warp 1   rows 0..7 8..15 ...  ->  thread 1   row 1 of warps 0, 1, ...  ->  rows 0..7 8..15 ...
 //   ...                               ...
+//
+// So are those of neighbouring rows that are folded together.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -85,6 +87,7 @@ absl::Status Expander::MergeParts(int pass) {
     merged.push_back({id, states_.at(id)});
     arrays.push_back(LeaveRows(merged.back()));
   }
+  MergeNeighbours(merged, arrays);
   SwapRowView();
   w_.Emit(CtaSync{});
   for (size_t i = 0; i < merged.size(); ++i) {
@@ -113,7 +116,7 @@ void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
     AtFirstOfRows([&] {
       for (size_t i = 0; i < accumulators.size(); ++i) {
         const Accumulator one = OfOneRow(accumulators[i]);
-        MergeWarps(one, arrays[i], warps, 0);
+        MergeShared(one, arrays[i], warps, 0, at_.rows_per_cta);
         received.push_back(SendRows(one, barrier, &bytes));
       }
     });
@@ -124,16 +127,43 @@ void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
     for (size_t i = 0; i < accumulators.size(); ++i) {
       const Accumulator one = OfOneRow(accumulators[i]);
       if (cluster_ > 1) {
-        MergeWarps(one, received[i], cluster_, 0);
+        MergeShared(one, received[i], cluster_, 0, at_.rows_per_cta);
       } else {
-        MergeWarps(one, arrays[i], warps, 0);
+        MergeShared(one, arrays[i], warps, 0, at_.rows_per_cta);
       }
       merged.push_back(LeaveRows(one));
     }
   });
+  MergeNeighbours(accumulators, merged);
   SwapRowView();
   w_.Emit(CtaSync{});
   for (size_t i = 0; i < accumulators.size(); ++i) TakeRows(accumulators[i], merged[i]);
+}
+
+bool Expander::MergesNeighbours(const std::vector<Accumulator>& accumulators) const {
+  return absl::c_any_of(
+      accumulators, [&](const Accumulator& a) { return tile_.reductions[a.id].neighbours > 1; });
+}
+
+// Rows beside each other that have one result: each of them merges the states of all, which lie in
+// `arrays`, and leaves it in others.
+//
+//   row     0   1   2    3   4   5        neighbours = 3
+//           a   b   c    d   e   f
+//        -> abc abc abc  def def def
+void Expander::MergeNeighbours(const std::vector<Accumulator>& accumulators,
+                               std::vector<std::vector<int>>& arrays) {
+  if (!MergesNeighbours(accumulators)) return;
+  w_.Emit(CtaSync{});
+  AtFirstOfRows([&] {
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      const int64_t neighbours = tile_.reductions[accumulators[i].id].neighbours;
+      if (neighbours == 1) continue;
+      const Accumulator one = OfOneRow(accumulators[i]);
+      MergeShared(one, arrays[i], neighbours, -Mod(at_.row_local, neighbours), 1);
+      arrays[i] = LeaveRows(one);
+    }
+  });
 }
 
 // For the first of a row's threads.

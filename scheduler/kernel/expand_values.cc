@@ -32,8 +32,8 @@ void Expander::EmitLets(const TileValue& value) {
   for (int let : value.lets) w_.Bind(lets_[let], Read(tile_.lets[let].value));
 }
 
-// A load of the element at hand, or from there on, from shared memory if a copy or block has
-// brought it.
+// A load of the element at hand, or from there on, from shared memory if a copy, a block or an
+// earlier phase has brought it.
 Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const {
   const TileValue& value = tile_.values[id];
   Load load{fragment, slot};
@@ -51,6 +51,11 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
     load.space = Space::Shared;
     load.array = block_arrays_[block->array];
     load.index = InBlock(*block);
+  }
+  if (const auto held = held_.find(id); held_step_ && held != held_.end() && held->second.found) {
+    load.space = Space::Shared;
+    load.array = held->second.array;
+    load.index = InHeld(*held_step_) + v_;
   }
   return load;
 }
@@ -92,8 +97,9 @@ void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter&
   EmitLets(value);
   const SymInt predicate = SymAnd(importer.Import(value.predicate), mask);
   const Load element = LoadOf(id, fragment, slot + v_, importer);
-  const Access access = ClassifyAccess(element.index, v_, vector_, DTypeBytes(value.dtype),
-                                       BufferAlignment(value.buffer));
+  const Access access =
+      ClassifyAccess(element.index, v_, vector_, DTypeBytes(value.dtype),
+                     element.space == Space::Shared ? 16 : BufferAlignment(value.buffer));
   auto scalar = [&] {
     w_.Loop(v_, vector_, true, [&] {
       Load load = element;
@@ -268,10 +274,10 @@ void Expander::LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt m
   }
 }
 
-// Steps over columns: the loads of the first one, which is returned, and what is to be loaded in
-// each for the next. Narrow loads are not: docs/schedulers.md.
+// Steps over columns, from `begin` on or back to it: the loads of the first one, which is returned,
+// and what is to be loaded in each for the next. Narrow loads are not: docs/schedulers.md.
 Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int index,
-                                             bool backward) {
+                                             SymInt begin, bool backward) {
   SpaceState& space = spaces_[index];
   const SymInt step = space.step;
   const auto at = [&](SymInt other, SymInt is_there) {
@@ -288,14 +294,14 @@ Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int
                       IsVectorLoad(tile_.values[id], *space.importer);
     if (wide && levels_[id] > Level::kRow && IsLoadedFirst(id, space)) loads.push_back(id);
   }
-  SpaceState first = at(backward ? space.steps - 1 : SymInt(0), SymGt(space.steps, 0));
+  SpaceState first = at(backward ? space.steps - 1 : begin, SymGt(space.steps, begin));
   std::map<TileId, int> fragments;
   for (TileId id : loads) {
     LoadForStep(id, first, *first.importer, SymAnd(first.mask, row_mask_));
     fragments[id] = places_[id].fragment;
   }
   next_step_.at =
-      backward ? at(step - 1, SymGt(step, 0)) : at(step + 1, SymLt(step + 1, space.steps));
+      backward ? at(step - 1, SymGt(step, begin)) : at(step + 1, SymLt(step + 1, space.steps));
   next_step_.backward = backward;
   next_step_.fragments = std::move(fragments);
   return first;

@@ -13,6 +13,7 @@
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_blocks.cc   rows that go through shared memory together
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
+//   expand_held.cc     steps that stay in shared memory from phase to phase
 //
 // Thread-safety: none; one expansion has one Expander.
 #pragma once
@@ -24,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/block_writer.h"
@@ -65,6 +67,7 @@ class Expander {
     SymInt step;  // Loop symbol; absent (constant 0) when one step covers the space.
     SymInt steps = 1;
     SymInt column;    // Over u, v and step.
+    SymInt end;       // Of the columns of the CTA.
     SymInt mask = 1;  // column is inside, over u, v and step.
     std::unique_ptr<SymImporter> importer;
     std::map<TileId, int> resident;  // Loads and computed values held in fragments between passes.
@@ -149,6 +152,12 @@ class Expander {
     int space, fragment;
   };
 
+  // A load that stays in shared memory, and where.
+  struct Held {
+    int space, array;
+    bool found;
+  };
+
   // Passes.
   absl::Status Prepare();
   HoldLimits Limits() const;
@@ -164,6 +173,7 @@ class Expander {
   // Places and masks.
   absl::Status PlaceThreads();
   SpaceState PlaceSpace(int index, bool persistent, int64_t per_step);
+  SymInt MaskOf(const SpaceState& state, bool body) const;
   void MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets);
   SymImporter RowImporter();
   void MapLets(SymImporter& importer, std::vector<SymInt>& lets);
@@ -208,7 +218,7 @@ class Expander {
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
   void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
   void LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt mask);
-  SpaceState LoadFirstStep(const std::vector<TileId>& ids, int space, bool backward);
+  SpaceState LoadFirstStep(const std::vector<TileId>& ids, int space, SymInt begin, bool backward);
   void LoadNextStep();
   Access StoreAccess(const TileStore& store, SymImporter& importer) const;
   void SetPlace(const TileStore& store, SymImporter& importer, Store& out) const;
@@ -259,8 +269,8 @@ class Expander {
   bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
   static DType ExchangedType(DType dtype);
   int Exchanged(int fragment);
-  void MergeWarps(const Accumulator& a, const std::vector<int>& arrays, int64_t warps,
-                  SymInt origin);
+  void MergeShared(const Accumulator& a, const std::vector<int>& arrays, int64_t states,
+                   SymInt origin, int64_t stride);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
   void StorePartial(int id, const std::vector<int>& fragments);
@@ -273,6 +283,9 @@ class Expander {
   absl::Status MergeParts(int pass);
   void MergeByRow(const std::vector<Accumulator>& accumulators,
                   const std::vector<std::vector<int>>& arrays);
+  bool MergesNeighbours(const std::vector<Accumulator>& accumulators) const;
+  void MergeNeighbours(const std::vector<Accumulator>& accumulators,
+                       std::vector<std::vector<int>>& arrays);
   Accumulator OfOneRow(const Accumulator& a);
   template <typename Body>
   void AtFirstOfRows(Body body);
@@ -299,6 +312,16 @@ class Expander {
   void BringBlocks();
   void TakeBlocksOut();
   void MoveBlocks(const std::vector<const RowBlock*>& blocks, Space from);
+
+  // Steps that stay.
+  void PrepareHeld();
+  SymInt HeldSteps(const std::vector<TileId>& ids, int space) const;
+  SymInt InHeld(SymInt step) const;
+  void LeaveHeld(const SpaceState& space);
+  void OverHeldSteps(const std::vector<TileId>& ids, int index, SymInt steps,
+                     absl::FunctionRef<void()> step);
+  bool FindsAll(const std::vector<TileId>& ids) const;
+  SpaceState VectorByVector(int index);
 
   // Rows in turn.
   void PrepareRowCopies();
@@ -430,6 +453,28 @@ class Expander {
   std::map<TileId, FragmentSlot> places_;
   std::map<int, std::vector<int>> states_;  // Reduction -> fragments of its components.
   std::map<int, KeptFold> kept_;            // By reduction.
+  std::map<TileId, Held> held_;
+  std::optional<SymInt> held_step_;  // The step that is read from shared memory.
 };
+
+// Merges the states whose components `take` brings into those of the thread's rows. All rows have
+// as many elements, and the first of a vector is inside if any is: its count does for all.
+template <typename Take>
+void Expander::MergeIntoRows(const Accumulator& a, Take take) {
+  const TileReduction& r = tile_.reductions[a.id];
+  if (r.op == OpKind::Welford && r.over == Over::Columns) {
+    const Operand more = take(2, 0);
+    const WelfordWeights weights = WeighWelford(w_, r.dtype, Operand::Reg(a.fragments[2]), more);
+    return OverRowSlots([&] {
+      const Operand mean = take(0, RowSlot()), m2 = take(1, RowSlot());
+      MergeWelford(w_, a.fragments, RowSlot(), mean, m2, weights);
+    });
+  }
+  OverStates(a, [&] {
+    StateOperands state;
+    for (int c = 0; c < NumComponents(r); ++c) state.push_back(take(c, SlotOf(a)));
+    MergeState(w_, r.op, a.fragments, SlotOf(a), state);
+  });
+}
 
 }  // namespace seam::kernel

@@ -1,6 +1,6 @@
 // The statements of each kernel are copied: its symbols are made anew in the common environment,
-// its fragments and arrays follow those of the kernels before. Side by side, each becomes the body
-// of an `if` on the CTA's number:
+// its fragments and arrays follow those of the kernels before, but for lasting arrays, which they
+// have in common. Side by side, each becomes the body of an `if` on the CTA's number:
 //
 //   if block < end_0:                  block_0 = block           kernel 0
 //   if end_0 <= block < end_1:         block_1 = block - end_0   kernel 1
@@ -33,12 +33,21 @@ class Copier {
         importer_(to.env.get()),
         to_(to),
         first_fragment_(static_cast<int>(to.fragments.size())),
-        first_shared_(static_cast<int>(to.shared.size())),
         first_barrier_(to.copy_barriers),
         buffers_(std::move(buffers)) {
     importer_.Map(from.thread_x.node(), to.thread_x);
+    if (from.together.is_symbolic()) {
+      if (!to.together.is_symbolic()) to.together = to.env->FreshSymbol("together", 0, 1);
+      importer_.Map(from.together.node(), to.together);
+    }
     to.fragments.insert(to.fragments.end(), from.fragments.begin(), from.fragments.end());
-    to.shared.insert(to.shared.end(), from.shared.begin(), from.shared.end());
+    for (const SharedArray& array : from.shared) {
+      const auto known = absl::c_find_if(to.shared, [&](const SharedArray& other) {
+        return array.lasting >= 0 && other.lasting == array.lasting;
+      });
+      shared_.push_back(static_cast<int>(known - to.shared.begin()));
+      if (known == to.shared.end()) to.shared.push_back(array);
+    }
     to.copy_barriers += from.copy_barriers;
     to.copies_per_batch = std::max(to.copies_per_batch, from.copies_per_batch);
   }
@@ -83,8 +92,7 @@ class Copier {
   template <typename Access>
   void Move(Access& access) {
     access.fragment += first_fragment_;
-    access.array =
-        access.space == Space::Shared ? access.array + first_shared_ : buffers_[access.array];
+    access.array = access.space == Space::Shared ? shared_[access.array] : buffers_[access.array];
     access.slot = importer_.Import(access.slot);
     access.index = importer_.Import(access.index);
     access.predicate = importer_.Import(access.predicate);
@@ -150,7 +158,7 @@ class Copier {
   void Edit(AwaitStores&) {}
   void Edit(KeepPacked& node) { node.fragment += first_fragment_; }
   void Edit(BulkCopy& node) {
-    node.array += first_shared_;
+    node.array = shared_[node.array];
     node.to = importer_.Import(node.to);
     node.buffer = buffers_[node.buffer];
     node.from = importer_.Import(node.from);
@@ -168,8 +176,9 @@ class Copier {
   SymImporter importer_;
   absl::flat_hash_map<const SymNode*, SymInt> bound_;
   Kernel& to_;
-  const int first_fragment_, first_shared_, first_barrier_;
+  const int first_fragment_, first_barrier_;
   const std::vector<int> buffers_;
+  std::vector<int> shared_;
 };
 
 // What all of them have: as many threads.

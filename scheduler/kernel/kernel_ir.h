@@ -37,6 +37,9 @@ struct SharedArray {
   std::string name;
   DType dtype = DType::F32;
   int64_t count = 1;
+  // Not negative: what a CTA stores in one phase it may load in those behind it, if they run in one
+  // launch (Kernel::together). Kernels that become phases of one share the array of a number.
+  int lasting = -1;
 };
 
 // A pointer argument. Element 0 is the tensor's first element; `num_elements` bounds every access.
@@ -230,8 +233,8 @@ struct AwaitCopies {
   SymInt round;
 };
 
-// Ends a phase: what any CTA stored before, every CTA may read behind it. Registers, shared arrays
-// and LetSymbols begin anew, so that a kernel may also be launched once a phase.
+// Ends a phase: what any CTA stored before, every CTA may read behind it. Registers, LetSymbols and
+// shared arrays but lasting ones begin anew, so that a kernel may also be launched once a phase.
 struct GridSync {};
 
 struct Comment {
@@ -252,8 +255,11 @@ struct Kernel {
   std::vector<Buffer> buffers;
   std::vector<SymInt> parameters;  // Symbols passed by value as 64-bit integers, in order.
   SymInt block_x, thread_x;        // Symbols: blockIdx.x and threadIdx.x.
-  SymInt grid_x = 1;               // Of the parameters; 0: nothing to launch.
-  int threads = 128;               // CTA size, a multiple of 32.
+  // A symbol that is 1 where one launch runs all phases, so that lasting arrays last, and 0 where
+  // each phase is a launch; 1 where nothing asks.
+  SymInt together = 1;
+  SymInt grid_x = 1;  // Of the parameters; 0: nothing to launch.
+  int threads = 128;  // CTA size, a multiple of 32.
   // CTAs of a cluster, whose rank is block_x modulo this; grid_x is a multiple of it. A device has
   // clusters from sm_90 on.
   int cluster = 1;
@@ -291,10 +297,10 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Types: a load or store moves the fragment's own dtype; operations take and give the dtypes of
 //    InferDType (Cast any); LetSymbol reads an integer; Random gives a float from an i64 seed and
 //    offset.
-//  - Symbols: every one is a parameter, block_x, thread_x, or bound by an enclosing For or an
-//    earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and num_elements
-//    hold parameters only; slots hold symbols of unrolled loops only; unrolled loops have constant
-//    extents.
+//  - Symbols: every one is a parameter, block_x, thread_x, together, or bound by an enclosing For
+//    or an earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and
+//    num_elements hold parameters only; slots hold symbols of unrolled loops only; unrolled loops
+//    have constant extents.
 //  - KeepPacked: a packed fragment.
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
@@ -313,6 +319,9 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Phases: a barrier of the grid stands in no loop and no condition; a fragment is used on one
 //    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
 //    phase.
+//  - Lasting arrays: only of these a phase loads what none but those before it store; whether it
+//    does so in one launch alone the simulator checks. Their numbers differ, no copies bring them,
+//    and kernels in clusters have none.
 absl::Status VerifyKernel(const Kernel& kernel);
 
 }  // namespace seam::kernel

@@ -183,7 +183,11 @@ std::string PrintKernel(const Kernel& kernel) {
                   ") threads ", kernel.threads, " (", kernel.thread_x.ToString(), ")");
   if (kernel.cluster > 1) absl::StrAppend(&out, " cluster ", kernel.cluster);
   if (kernel.min_ctas_per_sm > 0) absl::StrAppend(&out, " ctas_per_sm ", kernel.min_ctas_per_sm);
-  absl::StrAppend(&out, kernel.index32 ? " index32" : "", "\n");
+  absl::StrAppend(&out, kernel.index32 ? " index32" : "",
+                  kernel.together.is_symbolic()
+                      ? absl::StrCat(" one launch (", kernel.together.ToString(), ")")
+                      : "",
+                  "\n");
   for (const SymInt parameter : kernel.parameters) {
     absl::StrAppend(&out, "  parameter ", parameter.ToString(), "\n");
   }
@@ -194,7 +198,7 @@ std::string PrintKernel(const Kernel& kernel) {
   }
   for (const SharedArray& array : kernel.shared) {
     absl::StrAppend(&out, "  shared ", array.name, ": ", DTypeName(array.dtype), "[", array.count,
-                    "]\n");
+                    "]", array.lasting >= 0 ? " lasting" : "", "\n");
   }
   if (kernel.copy_barriers > 0) {
     absl::StrAppend(&out, "  copy barriers ", kernel.copy_barriers, ", batches of ",

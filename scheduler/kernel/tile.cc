@@ -106,6 +106,7 @@ std::string PrintTile(const TileKernel& k) {
           : r.over == Over::SomeColumns ? absl::StrCat("for each of ", r.kept.ToString(), ", ",
                                                        r.inner.ToString(), " columns apart, ")
                                         : "",
+          r.neighbours > 1 ? absl::StrCat("of ", r.neighbours, " neighbouring rows, ") : "",
           r.merge ? "merge " : "", r.products ? "products " : "", std::string(OpName(r.op)), " ",
           std::string(DTypeName(r.dtype)), "(",
           absl::StrJoin(r.operands, ", ",

@@ -1,10 +1,11 @@
 // The tile level of the kernel IR: what one kernel computes, before anyone says which thread does
 // it.
 //
-// A kernel runs over rows, which are independent of each other, and for each row through passes in
-// order. A pass runs over the columns of one space; it may fold reductions over them and store
-// values. The result of a reduction is one value a row and can be read in every later pass. Values
-// are a directed acyclic graph at one point (row, column):
+// A kernel runs over rows, which are independent of each other but for neighbours that a reduction
+// folds together, and for each row through passes in order. A pass runs over the columns of one
+// space; it may fold reductions over them and store values. The result of a reduction is one value
+// a row and can be read in every later pass. Values are a directed acyclic graph at one point (row,
+// column):
 //
 //   row --+-- pass 0 over space 0:  m = sum(load x)            load, map    -> reduce
 //         +-- pass 1 over space 0:  s = sum((load x - m/N)^2)  load, map    -> reduce
@@ -115,6 +116,9 @@ struct TileReduction {
   std::optional<OpKind> exponential;
   SymInt position = 0;   // ArgMax, ArgMin: the element's index along the reduced axis.
   SymInt predicate = 1;  // Over rows or all: the rows whose elements count.
+  // Over columns: of so many rows beside each other, from a multiple of it on, the states are
+  // merged, and the result is one for all of them.
+  int64_t neighbours = 1;
   // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
   // a state for each of these.
   SymInt kept = 1, inner = 1;

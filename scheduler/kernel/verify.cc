@@ -34,6 +34,12 @@ class Verifier {
           absl::StrCat("kernel ", kernel_.name, ": ", status.message()));
     }
     phase_of_.assign(kernel_.fragments.size(), -1);
+    stored_in_.resize(kernel_.shared.size());
+    int phase = 0;
+    for (const Stmt& stmt : kernel_.body) {
+      phase += std::holds_alternative<GridSync>(stmt.node);
+      FindStores(stmt, phase, 0);
+    }
     return Walk(kernel_.body, Flow{}, 0);
   }
 
@@ -81,6 +87,27 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  // The phases that store to each shared array, in order.
+  void FindStores(const Stmt& stmt, int phase, int nesting) {
+    const auto add = [&](int array) {
+      if (array < 0 || static_cast<size_t>(array) >= stored_in_.size()) return;
+      std::vector<int>& phases = stored_in_[array];
+      if (phases.empty() || phases.back() != phase) phases.push_back(phase);
+    };
+    const Store* store = std::get_if<Store>(&stmt.node);
+    if (store != nullptr && store->space == Space::Shared) add(store->array);
+    if (const BulkCopy* copy = std::get_if<BulkCopy>(&stmt.node)) add(copy->array);
+    if (nesting > kMaxNesting) return;
+    const auto inside = [&](const Block& block) {
+      for (const Stmt& s : block) FindStores(s, phase, nesting + 1);
+    };
+    if (const For* loop = std::get_if<For>(&stmt.node)) inside(loop->body);
+    if (const If* branch = std::get_if<If>(&stmt.node)) {
+      inside(branch->body);
+      inside(branch->otherwise);
+    }
+  }
+
   absl::Status Header() {
     if (!IsIdentifier(kernel_.name)) return Error("the name is no C identifier");
     if (kernel_.env == nullptr) return Error("no environment");
@@ -98,6 +125,12 @@ class Verifier {
     }
     SEAM_RETURN_IF_ERROR(Bind(kernel_.block_x, Binding::Place));
     SEAM_RETURN_IF_ERROR(Bind(kernel_.thread_x, Binding::Place));
+    if (!kernel_.together.is_same(1)) {
+      SEAM_RETURN_IF_ERROR(Bind(kernel_.together, Binding::Place));
+      const SymRange range = RangeOf(kernel_.together);
+      if (range.lo > 0 || range.hi < 1)
+        return Error("together is declared as ", range.lo, "..", range.hi, ", not 0..1");
+    }
     const SymRange threads = RangeOf(kernel_.thread_x);
     if (threads.lo > 0 || threads.hi < kernel_.threads - 1) {
       return Error("thread_x is declared as ", threads.lo, "..", threads.hi, ", but there are ",
@@ -123,6 +156,12 @@ class Verifier {
       if (array.count < 1 || array.count > kMaxSharedBytes ||
           (shared_bytes += array.count * DTypeBytes(array.dtype)) > kMaxSharedBytes) {
         return Error("shared array ", array.name, " has ", array.count, " elements");
+      }
+      if (array.lasting < 0) continue;
+      if (kernel_.cluster > 1) return Error("a lasting array in a kernel of clusters");
+      for (const SharedArray* other = kernel_.shared.data(); other != &array; ++other) {
+        if (other->lasting == array.lasting)
+          return Error("two lasting arrays of number ", array.lasting);
       }
     }
     if (kernel_.copy_barriers < 0 || kernel_.copy_barriers > kMaxCopyBarriers ||
@@ -296,7 +335,18 @@ class Verifier {
   absl::Status Visit(const If& node, const Flow&) const {
     return Check("condition", node.condition);
   }
-  absl::Status Visit(const Load& node, const Flow&) { return CheckAccess(node); }
+  absl::Status Visit(const Load& node, const Flow&) {
+    SEAM_RETURN_IF_ERROR(CheckAccess(node));
+    if (node.space == Space::Global || kernel_.shared[node.array].lasting >= 0)
+      return absl::OkStatus();
+    const std::vector<int>& phases = stored_in_[node.array];
+    if (phases.empty() || phases.front() >= phase_ ||
+        std::find(phases.begin(), phases.end(), phase_) != phases.end()) {
+      return absl::OkStatus();
+    }
+    return Error("shared array ", kernel_.shared[node.array].name,
+                 " does not last through the barrier of the grid behind which it is loaded");
+  }
   absl::Status Visit(const Store& node, const Flow&) {
     SEAM_RETURN_IF_ERROR(CheckAccess(node));
     if (node.space == Space::Global && !kernel_.buffers[node.array].written) {
@@ -416,6 +466,7 @@ class Verifier {
       return Error("buffer ", buffer.name, " is ", DTypeName(buffer.dtype), ", shared array ",
                    array.name, " ", DTypeName(array.dtype));
     }
+    if (array.lasting >= 0) return Error("a copy to a lasting array");
     if (buffer.alignment_bytes < 16) {
       return Error("buffer ", buffer.name, " is aligned to ", buffer.alignment_bytes, " bytes");
     }
@@ -437,7 +488,8 @@ class Verifier {
 
   const Kernel& kernel_;
   absl::flat_hash_map<const SymNode*, Binding> scope_;
-  std::vector<int> phase_of_;  // By fragment: where it is used; -1: not yet.
+  std::vector<int> phase_of_;                // By fragment: where it is used; -1: not yet.
+  std::vector<std::vector<int>> stored_in_;  // By shared array: phases.
   int phase_ = 0;
   int copies_in_ = -1;   // The phase with bulk copies.
   int tickets_in_ = -1;  // The phase with tickets.

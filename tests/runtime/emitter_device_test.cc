@@ -137,7 +137,8 @@ class EmitterDeviceTest : public ::testing::Test {
     for (Launch& launch : simulated) {
       std::vector<simulator::SimBuffer> buffers;
       for (Memory& m : launch.memories) buffers.push_back({m.data(), m.count, m.dtype});
-      const absl::Status status = simulator::Simulate(launch.kernel, buffers, launch.parameters);
+      const absl::Status status = simulator::Simulate(launch.kernel, buffers, launch.parameters,
+                                                      {.phase_by_phase = launch.phase_by_phase});
       ASSERT_TRUE(status.ok()) << status;
     }
     const absl::Status status = RunOnDevice(&launches);
@@ -248,6 +249,8 @@ TEST_F(EmitterDeviceTest, Phases) {
                           ctas,
                           {Memory(DType::I32, 128 * ctas), Memory(DType::I32, 128 * ctas)},
                           phase_by_phase});
+      launches.push_back(
+          {LastingKernel(ctas), {}, ctas, {Memory(DType::I32, 64 * ctas)}, phase_by_phase});
     }
   }
   ExpectSame(std::move(launches));

@@ -337,7 +337,10 @@ TEST(EmitterTest, Phases) {
   for (int phase = 0; phase < 3; ++phase)
     EXPECT_THAT(text, HasSubstr(absl::StrCat("  if (phase < 0 || phase == ", phase, ") {")));
   EXPECT_THAT(Text(ColumnSumKernel()), Not(HasSubstr("phase")));
-  ExpectCompiles({k});
+  const std::string lasting = Text(LastingKernel(3));
+  EXPECT_THAT(lasting, HasSubstr("const int together = (int)(phase < 0);"));
+  EXPECT_THAT(Text(LastingKernel(3, false)), Not(HasSubstr("together")));
+  ExpectCompiles({k, LastingKernel(3)});
 }
 
 TEST(EmitterTest, Tickets) {

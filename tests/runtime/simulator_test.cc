@@ -33,6 +33,7 @@ using simulator::SimBuffer;
 using simulator::SimOptions;
 using simulator::Simulate;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -471,7 +472,7 @@ TEST(SimulatorFaultTest, GlobalRace) {
   }
 }
 
-// Between CTAs a barrier of the grid orders what they store; shared memory does not outlive it.
+// Between CTAs a barrier of the grid orders what they store.
 TEST(SimulatorFaultTest, BarriersOfTheGrid) {
   for (const uint64_t seed : {0, 7}) {
     Tensor w(DType::I32, std::vector<double>(384)), y(DType::I32, std::vector<double>(384));
@@ -483,14 +484,34 @@ TEST(SimulatorFaultTest, BarriersOfTheGrid) {
     EXPECT_THAT(Message(Simulate(ExchangeKernel(3, false), buffers, {}, {.seed = seed})),
                 HasSubstr("race on element"));
   }
-  KernelDraft d("shared", 32);
-  const int s = d.Shared("s", DType::F32, 32);
-  const int f = d.Fragment("f", DType::F32), g = d.Fragment("g", DType::F32);
-  Emit(&d.k.body, IndexValue{f, 0, 1});
-  Emit(&d.k.body, Store{f, 0, 1, Space::Shared, s, d.thread});
-  Emit(&d.k.body, GridSync{});
-  Emit(&d.k.body, Load{g, 0, 1, Space::Shared, s, d.thread});
-  EXPECT_THAT(Message(Simulate(d.k, {}, {})), HasSubstr("which nothing has written"));
+}
+
+// Each CTA finds in a lasting array what it has stored itself, if no launch ends in between.
+TEST(SimulatorFaultTest, LastingArrays) {
+  const auto found = [](const Kernel& k, SimOptions options, std::vector<double>* y) {
+    Tensor out(DType::I32, std::vector<double>(192));
+    const absl::Status status = Simulate(k, {out.buffer()}, {}, options);
+    *y = out.values();
+    return status;
+  };
+  std::vector<double> y;
+  for (const uint64_t seed : {0, 7}) {
+    for (const bool asks : {false, true}) {
+      const absl::Status status = found(LastingKernel(3, asks), {.seed = seed}, &y);
+      ASSERT_TRUE(status.ok()) << status;
+      for (int i = 0; i < 192; ++i) EXPECT_EQ(y[i], i / 64 * 64 + 63 - i % 64);
+    }
+    const SimOptions one_by_one = {.seed = seed, .phase_by_phase = true};
+    const absl::Status status = found(LastingKernel(3), one_by_one, &y);
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_THAT(y, Each(-1));
+    EXPECT_THAT(Message(found(LastingKernel(3, false), one_by_one, &y)),
+                HasSubstr("element 63 of shared array s, which nothing has written"));
+  }
+  // Those of its neighbours are not there.
+  Kernel beyond = LastingKernel(3);
+  std::get<Load>(beyond.body[3].node).index = beyond.thread_x + 1;
+  EXPECT_THAT(Message(found(beyond, {}, &y)), HasSubstr("element 64 is outside shared array s"));
 }
 
 // Each item to one CTA, and all tickets taken, so that the next launch counts from 0 again.

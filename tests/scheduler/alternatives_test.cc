@@ -56,6 +56,15 @@ constexpr char kColumnSums[] = R"(fusion columns {
   y = x / sum(x * x, axes=[0], keepdims=true)
   output y
 })";
+constexpr char kGroupNorm[] = R"(fusion group_norm {
+  symbol N
+  symbol P
+  symbol K
+  input x: bf16[N, 16*K, P] order [0, 2, 1]
+  input w: f32[16*K]
+  y, mean, rstd = group_norm(x, w, groups=16)
+  output y order [0, 2, 1]
+})";
 constexpr char kCrossed[] = R"(fusion crossed {
   symbol M
   symbol N
@@ -97,6 +106,7 @@ std::vector<Case> Cases() {
       {"FewLongRows", reduction, kLayerNorm, {{"M", 1}, {"N", 40000}}, 15},
       {"ColumnSums", reduction, kColumnSums, {{"M", 67}, {"N", 36}}, 4},
       {"ColumnSumsOdd", reduction, kColumnSums, {{"M", 129}, {"N", 37}}, 4},
+      {"Neighbours", reduction, kGroupNorm, {{"N", 14}, {"K", 10}, {"P", 64}}, 6},
       {"Crossed", reduction, kCrossed, {{"M", 290}, {"N", 64}}, 6},
       {"CrossedOdd", reduction, kCrossed, {{"M", 35}, {"N", 131}}, 3},
       {"Points", SchedulerKind::kPointwise, kPoints, {{"M", 19}, {"N", 64}}, 2},

@@ -24,9 +24,9 @@ GroupRun InClusters(int cluster, int warps, int teams, std::map<std::string, int
   const int64_t columns = sizes.at("N");
   const auto edit = [=](Schedule& s) {
     s.persistent = true;
-    s.shift = s.one_launch = false;
+    s.outer = s.shift = s.one_launch = false;
     s.chan_welford = chan_welford;
-    s.split = s.row_warps = s.registers = 1;
+    s.split = s.row_warps = s.registers = s.neighbours = 1;
     s.lanes_per_row = 32;
     s.warps_per_row = warps;
     s.cluster = cluster;

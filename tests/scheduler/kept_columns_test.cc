@@ -104,6 +104,7 @@ TEST(KeptColumns, AnySchedule) {
               const auto edit = [&](Schedule& e) {
                 e.vector = tile.vector;
                 e.outer = outer;
+                e.neighbours = 1;
                 e.lanes_per_row = tile.lanes;
                 e.warps_per_row = tile.warps;
                 e.row_warps = tile.row_warps;
@@ -136,6 +137,8 @@ TEST(KeptColumns, Clusters) {
       for (const bool stages : {false, true}) {
         const auto edit = [&](Schedule& s) {
           s.vector = 4;
+          s.outer = false;
+          s.neighbours = 1;
           s.lanes_per_row = 32;
           s.warps_per_row = s.row_warps = 1;
           s.registers = 4 / cluster;
@@ -368,8 +371,8 @@ TEST(KeptColumns, Windows) {
   EXPECT_EQ(KeptWindowOf(3, 4 * n, 4, 768, 4), (KeptWindow{768, 4, true}));
 }
 
-// Channels last: warps of which each register covers whole sets of channels; long rows in clusters;
-// many rows of which CTAs bring the next ones ahead.
+// Channels between an image's axes: warps of which each register covers whole sets of channels;
+// long rows in clusters; many rows of which CTAs bring the next ones ahead.
 TEST(KeptColumns, ChosenSchedules) {
   const auto chosen = [](const std::string& text, std::vector<int64_t> sizes) {
     const absl::StatusOr<Fusion> group = ParseFusion(text);
@@ -382,9 +385,9 @@ TEST(KeptColumns, ChosenSchedules) {
     EXPECT_TRUE(s.ok()) << s.status();
     return *s;
   };
-  const Schedule last = chosen(GroupNorm("bf16", kOrders[1]), {64, 6, 8, 8});
-  EXPECT_EQ(last.lanes_per_row * last.warps_per_row * last.vector % 6, 0);
-  EXPECT_TRUE(last.persistent);
+  const Schedule between = chosen(GroupNorm("bf16", kOrders[2]), {64, 6, 8, 16});
+  EXPECT_EQ(between.lanes_per_row * between.warps_per_row * between.vector % (6 * 16), 0);
+  EXPECT_TRUE(between.persistent);
   const Schedule front = chosen(GroupNorm("bf16", ""), {256, 10, 64, 64});
   EXPECT_GT(front.cluster, 1);
   EXPECT_GT(front.stages, 0);

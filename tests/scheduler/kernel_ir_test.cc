@@ -32,7 +32,9 @@ using kernel::Space;
 using kernel::Stmt;
 using kernel::Store;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 const Operand kOne = Operand::Const(DType::F32, FloatScalar(1));
 
@@ -380,6 +382,37 @@ TEST(VerifyKernelTest, PhasesShareNothingButMemory) {
               HasSubstr("a barrier of the grid inside a block"));
 }
 
+TEST(VerifyKernelTest, LastingArrays) {
+  const auto error = [](const Kernel& k) { return std::string(VerifyKernel(k).message()); };
+  const Kernel good = LastingKernel(3);
+  EXPECT_EQ(error(good), "");
+  EXPECT_THAT(PrintKernel(good), HasSubstr("threads 64 (thread) one launch (together)\n"));
+  EXPECT_THAT(PrintKernel(good), HasSubstr("  shared s: i32[64] lasting\n"));
+  Kernel k = good;
+  k.shared[0].lasting = -1;
+  EXPECT_THAT(error(k), HasSubstr("statement 3 (found[0] = load shared.s[-thread + 63] if together "
+                                  "== 1 else -1): shared array s does not last through"));
+  Emit(&k.body, k.body[1].node);  // A phase may load what it stores itself.
+  std::get<kernel::Store>(k.body.back().node).fragment = 1;
+  EXPECT_EQ(error(k), "");
+  k = good;
+  k.shared.push_back(k.shared[0]);
+  EXPECT_THAT(error(k), HasSubstr("two lasting arrays of number 0"));
+  k = good;
+  k.cluster = 2;
+  EXPECT_THAT(error(k), HasSubstr("a lasting array in a kernel of clusters"));
+  k = good;
+  k.together = k.env->FreshSymbol("narrow", 1, 1);
+  EXPECT_THAT(error(k), HasSubstr("together is declared as 1..1, not 0..1"));
+  k = good;
+  k.together = 1;
+  EXPECT_THAT(error(k), HasSubstr("uses symbol together, which is not bound here"));
+  k = good;
+  k.copy_barriers = 1;
+  Emit(&k.body, kernel::BulkCopy{0, 0, 0, 0, 4, 0});
+  EXPECT_THAT(error(k), HasSubstr("a copy to a lasting array"));
+}
+
 TEST(VerifyKernelTest, Clusters) {
   Victim v;
   v.k.store_barriers = 1;
@@ -439,6 +472,23 @@ TEST(VerifyKernelTest, TicketsAndLeave) {
   std::get<kernel::Leave>(loop.body[5].node).condition = 0;
   loop.unrolled = true;
   EXPECT_THAT(std::string(VerifyKernel(k).message()), HasSubstr("no loop that can be left"));
+}
+
+// Kernels have in common the arrays that last, by their numbers, and whether there is one launch.
+TEST(InPhasesTest, LastingArrays) {
+  Kernel k = LastingKernel(3);
+  k.shared.push_back({"own", DType::I32, 32});
+  Kernel other = k;
+  other.shared.push_back({"held", DType::I32, 16, 1});
+  const absl::StatusOr<Kernel> joined = InPhases("p", {k, other, k}, {{0}, {0}, {0}});
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_TRUE(VerifyKernel(*joined).ok()) << VerifyKernel(*joined);
+  std::vector<std::pair<std::string, int>> arrays;
+  for (const kernel::SharedArray& array : joined->shared)
+    arrays.emplace_back(array.name, array.lasting);
+  EXPECT_THAT(arrays, ElementsAre(Pair("s", 0), Pair("own", -1), Pair("own", -1), Pair("held", 1),
+                                  Pair("own", -1)));
+  EXPECT_EQ(std::get<kernel::Load>(joined->body.end()[-2].node).array, 0);
 }
 
 TEST(InPhasesTest, OfOneShape) {

@@ -2,6 +2,7 @@
 // simulator, or a guard of the plan refuses the sizes.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -40,12 +41,44 @@ class Picker {
   std::mt19937_64 bits_;
 };
 
+// Neighbouring columns as rows, if there are few enough for a CTA to have them all together.
+void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
+                         const std::map<std::string, int64_t>& sizes, Schedule& s) {
+  Schedule as_rows = s;
+  as_rows.neighbours = 2;
+  const absl::StatusOr<GroupShape> shape = ShapeFor(group, as_rows);
+  if (!shape.ok()) return;
+  const absl::StatusOr<int64_t> run =
+      Evaluate(shape->Extent(shape->merged), [&](const SymNode* symbol) -> std::optional<int64_t> {
+        return sizes.at(std::string(symbol->name));
+      });
+  ASSERT_TRUE(run.ok()) << run.status();
+  if (*run < 2) return;
+  as_rows.neighbours = static_cast<int>(*run);
+  as_rows.outer = true;
+  as_rows.vector = 2 * pick.PowerOfTwo(8);
+  as_rows.grid = as_rows.stages = as_rows.pace = 0;
+  as_rows.shift = as_rows.reread = as_rows.tickets = as_rows.blocks = as_rows.runs = false;
+  const int even = as_rows.neighbours & -as_rows.neighbours;
+  as_rows.row_warps = as_rows.neighbours / even * (1 + pick.Below(2));
+  const int row_lanes = std::max(pick.PowerOfTwo(32), even / std::min(even, as_rows.vector));
+  as_rows.lanes_per_row = std::max(1, 32 / row_lanes);
+  as_rows.warps_per_row = std::max(1, row_lanes * as_rows.vector / 32) * (1 + pick.Below(2));
+  as_rows.split = !shape->crossed() && pick.Chance(40) ? 2 + pick.Below(4) : 1;
+  as_rows.persistent = as_rows.split == 1 && pick.Chance(70);
+  as_rows.cluster = as_rows.split > 1 ? 1 : pick.PowerOfTwo(4);
+  as_rows.one_launch = as_rows.cluster == 1 && pick.Chance(70);
+  as_rows.held = as_rows.split > 1 && as_rows.one_launch ? pick.Below(4) : 0;
+  if (CheckSchedule(as_rows).ok()) s = as_rows;
+}
+
 // Any legal schedule for a group at these sizes. Facts hold; a row may turn out not to fit.
 void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, int64_t>& sizes,
                Schedule& s) {
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
   const bool may_shift = shape.ok() && !shape->keeps_columns();
   const bool may_split = shape.ok() && !shape->crossed();
+  s.neighbours = 1;
   s.vector = pick.PowerOfTwo(16);
   s.outer = pick.Chance(15) ? !s.outer : s.outer;
   s.lanes_per_row = pick.PowerOfTwo(32);
@@ -87,10 +120,12 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.row_warps = s.split = 1;
     s.one_launch = false;
   }
+  s.held = s.split > 1 && s.one_launch && pick.Chance(70) ? 1 + pick.Below(4) : 0;
   s.blocks = s.persistent && !s.outer && !s.shift && s.cluster == 1 &&
              s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
   s.runs = s.blocks && may_shift && pick.Chance(40);
   s.reread |= s.blocks && pick.Chance(40);
+  if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
   s.alignment_bytes = pick.Chance(40) ? 16 : pick.PowerOfTwo(16);
   s.index32 = pick.Chance(50);
   s.facts.clear();
@@ -108,7 +143,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 }
 
 struct Counts {
-  int right = 0, guarded = 0;
+  int right = 0, guarded = 0, neighbours = 0, held = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -125,6 +160,8 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
       continue;
     }
     ++counts.right;
+    counts.neighbours += result.schedule.neighbours > 1;
+    counts.held += result.schedule.neighbours > 1 && result.schedule.held > 0;
     ASSERT_TRUE(result.status.ok())
         << "graph " << seed << " schedule " << i << ": " << result.status << "\n"
         << result.schedule.ToString() << "\n"
@@ -191,6 +228,85 @@ TEST(RandomSchedules, SoftmaxesOfEveryKind) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(counts.right, 2 * counts.guarded);
+}
+
+// Groups of channels that lie last: statistics, gradients, and states of every kind.
+const char* const kChannelsLast[] = {R"(fusion forward {
+  symbol N
+  symbol P
+  symbol G
+  symbol K
+  input x: DTYPE[N, P, G, K]
+  input w: f32[G, K]
+  f = cast(x, dtype=f32)
+  mean, m2, n = welford(f, axes=[1, 3])
+  r = rsqrt(m2 / n + 1e-5)
+  y = cast((f - mean[:, None, :, None]) * r[:, None, :, None] * w[None, None, :, :], dtype=DTYPE)
+  output y
+  output mean
+  output r
+})",
+                                     R"(fusion backward {
+  symbol N
+  symbol P
+  symbol G
+  symbol K
+  input x: DTYPE[N, P, G, K]
+  input g: DTYPE[N, P, G, K]
+  input w: f32[G, K]
+  xf = cast(x, dtype=f32)
+  gf = cast(g, dtype=f32)
+  s = sum(gf * w[None, None, :, :], axes=[1, 3])
+  t = sum(gf * xf, axes=[1, 3])
+  y = cast(gf - s[:, None, :, None] * 0.01 - xf * t[:, None, :, None] * 0.001, dtype=DTYPE)
+  dw = sum(gf * xf, axes=[0, 1])
+  dv = sum(gf, axes=[0, 1, 3])
+  output y
+  output dw
+  output dv
+})",
+                                     R"(fusion states {
+  symbol N
+  symbol P
+  symbol G
+  symbol K
+  input x: DTYPE[N, P, G, K]
+  input h: f32[N, P, G]
+  top = amax(x, axes=[1, 3])
+  least = amin(cast(x, dtype=i32), axes=[1, 3])
+  some = any(x > 0.5, axes=[1, 3])
+  product = prod(cast(x, dtype=f32) * 0.1 + 1.0, axes=[1, 3])
+  heads = sum(h, axes=[1])
+  total = sum(cast(x, dtype=f64), axes=[1, 3])
+  y = x - top[:, None, :, None]
+  z = cast(h, dtype=f64) * total[:, None, :] + cast(heads, dtype=f64)[:, None, :]
+  output y
+  output z
+  output least
+  output some
+  output product
+})"};
+
+TEST(RandomSchedules, NeighboursAsRows) {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    Picker pick(seed);
+    const char* const dtypes[] = {"f32", "bf16", "f16"};
+    const int64_t neighbours[] = {2, 3, 4, 5, 6, 8, 10, 12, 20, 40};
+    const absl::StatusOr<Fusion> group =
+        ParseFusion(absl::StrReplaceAll(kChannelsLast[pick.Below(std::size(kChannelsLast))],
+                                        {{"DTYPE", dtypes[pick.Below(std::size(dtypes))]}}));
+    ASSERT_TRUE(group.ok()) << group.status();
+    const std::map<std::string, int64_t> sizes = {
+        {"N", 1 + pick.Below(3)},
+        {"P", 1 + pick.Below(pick.Chance(30) ? 90 : 12)},
+        {"G", 2 + pick.Below(6)},
+        {"K", neighbours[pick.Below(std::size(neighbours))]}};
+    TryGroup(*group, sizes, seed, 6, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(counts.neighbours, 120);
+  EXPECT_GT(counts.held, 10);
 }
 
 }  // namespace

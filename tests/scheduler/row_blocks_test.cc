@@ -54,7 +54,7 @@ auto InBlocks(int64_t columns, int lanes, int row_warps, bool pinned = true) {
     s.blocks = s.persistent = true;
     s.shift = s.reread = s.tickets = s.outer = false;
     s.stages = 0;
-    s.split = s.cluster = s.warps_per_row = s.vector = 1;
+    s.split = s.cluster = s.warps_per_row = s.vector = s.neighbours = 1;
     s.lanes_per_row = lanes;
     s.row_warps = row_warps;
     s.registers = static_cast<int>((columns + lanes - 1) / lanes);

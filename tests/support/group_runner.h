@@ -1,5 +1,6 @@
 // Runs a Fusion as one group: chooses or takes a schedule, lowers it, simulates every kernel, and
-// holds the outputs against the reference.
+// holds the outputs against the reference. Where arrays last through the phases of a launch, the
+// phases are also launched one by one.
 #pragma once
 
 #include <functional>

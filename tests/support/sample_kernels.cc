@@ -143,6 +143,25 @@ kernel::Kernel ExchangeKernel(int ctas, bool barriers) {
   return std::move(d.k);
 }
 
+kernel::Kernel LastingKernel(int ctas, bool asks) {
+  KernelDraft d("lasting", 64);
+  d.SetGrid(ctas);
+  d.k.together = d.k.env->FreshSymbol("together", 0, 1);
+  const int y = d.Buffer("y", DType::I32, 64 * ctas, true);
+  const int s = d.Shared("s", DType::I32, 64);
+  d.k.shared[s].lasting = 0;
+  const int left = d.Fragment("left", DType::I32), found = d.Fragment("found", DType::I32);
+  Emit(&d.k.body, IndexValue{left, 0, 64 * d.block + d.thread});
+  Emit(&d.k.body, Store{left, 0, 1, Space::Shared, s, d.thread});
+  Emit(&d.k.body, GridSync{});
+  Load load{found, 0, 1, Space::Shared, s, 63 - d.thread};
+  if (asks) load.predicate = SymEq(d.k.together, 1);
+  load.fill = IntScalar(-1);
+  Emit(&d.k.body, load);
+  Emit(&d.k.body, Store{found, 0, 1, Space::Global, y, 64 * d.block + d.thread});
+  return std::move(d.k);
+}
+
 kernel::Kernel ClusterKernel(DType dtype, int clusters, int cluster, int turns) {
   KernelDraft d("cluster", 64);
   const int64_t ctas = int64_t{clusters} * cluster, numbers = int64_t{2} * cluster;

@@ -51,6 +51,12 @@ kernel::Kernel ColumnSumKernel();
 // out.
 kernel::Kernel ExchangeKernel(int ctas, bool barriers = true);
 
+// Each of `ctas` CTAs of 64 threads leaves the numbers of its elements in a lasting array, and
+// behind a barrier of the grid takes them in reverse: y[64 * cta + t] = 64 * cta + 63 - t; or -1
+// where phases are launched one by one, unless it does not ask, which is a read of what nobody
+// wrote. Buffer y, i32.
+kernel::Kernel LastingKernel(int ctas, bool asks = true);
+
 // In each of `turns` turns, each of the two warps of every CTA tells its number, counted over all
 // CTAs, plus the turn to all CTAs of its cluster, and y[turn, CTA, thread] is one of the numbers
 // that the CTA was told. A barrier of the cluster, then a loop of five statements: the number, the
