@@ -54,7 +54,7 @@ constexpr int kUnpackedWords = 34, kMaskWords = 6, kSecondInputWords = 6;
 // Registers of a thread for an element of a row's ends, and for where these and the body are, of an
 // input; and beside data and weights whose vectors lie unaligned: what that takes hides behind more
 // CTAs.
-constexpr int kEndWords = 8;
+constexpr int kEndWords = 8, kWeightedEndWords = 6;
 constexpr double kUnalignedWords = 26.5;
 
 // Words of weights at a point from which they are loaded late, more of which want four vectors a
@@ -199,19 +199,21 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const bool masks = s.columns_per_step() > sized.columns;
   const int hiding = busy                                       ? 768
                      : two                                      ? 1536
-                     : s.shift && many_weights && !wide_weights ? 1344
+                     : s.shift && many_weights && !wide_weights ? 1280
                      : masks && many_weights                    ? 896
                                                                 : 1024;
-  s.min_ctas_per_sm =
-      std::max(s.threads() <= 768 ? 2 : 1, (hiding + s.threads() / 2) / s.threads());
+  // Where weights lie unaligned, rather more of them.
+  const int rounding = s.shift && many_weights && !wide_weights ? s.threads() - 1 : s.threads() / 2;
+  s.min_ctas_per_sm = std::max(s.threads() <= 768 ? 2 : 1, (hiding + rounding) / s.threads());
   // An address for each element.
   const int single = s.vector == 1 && s.registers > 8 ? kSingleWords : 0;
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
     const double beside =
         !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0)
-        : many_weights && !wide_weights ? kUnalignedWords
-                                        : kUnpackedWords + kEndWords * sized.large_inputs;
+        : many_weights && !wide_weights
+            ? kUnalignedWords
+            : kUnpackedWords + (weights > 0 ? kWeightedEndWords : kEndWords) * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
                          (two && masks ? kMaskWords : 0) + rows.KeptWords(s);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
@@ -570,6 +572,8 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 constexpr int kOtherRegisters = 40, kMostRowRegisters = 120;
 // The same where copies bring rows to CTAs of their own.
 constexpr int kAheadRegisters = 48;
+// Threads of a CTA of shifted rows that is a large one: it has to keep pace, and rows in registers.
+constexpr int kLargeShifted = 512, kLargeShiftedRegisters = 34;
 
 // Whether rows that are summed up go by ticket if the caller lets them: longer ones, of one state a
 // column and of several, and wider ones do as well in a fixed order. Source: schedules timed side
@@ -580,6 +584,17 @@ bool TakesTickets(const SizedGroup& sized, const Schedule& s) {
          sized.columns <= (ColumnStates(sized) == 1 ? kOneStateColumns : kStatesColumns);
 }
 
+// Whether CTAs that keep states of their columns, of 16-bit data and one CTA an SM, have few turns
+// each: what then counts is how soon the last one is done, and how many states they leave. Source:
+// as above.
+bool HasFewTurns(const SizedGroup& sized, const Schedule& s) {
+  constexpr int64_t kFewest = 4, kMost = 64;
+  const int sms = sized.context.device.sms;
+  return ColumnStates(sized) > 0 && sized.widest_bytes < 4 && s.cluster == 1 &&
+         s.min_ctas_per_sm == 1 && sized.rows >= kFewest * sms * s.rows_per_cta() &&
+         sized.rows <= kMost * sms * s.rows_per_cta();
+}
+
 // Turns after which CTAs that take rows in a fixed order, with `stage_bytes` of each, look whether
 // they are ahead: that must not cost more than a turn has to hide. CTAs that keep one state of each
 // narrow column stay together by themselves unless rows are short or go to larger clusters. Source:
@@ -588,7 +603,8 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr int64_t kTurnBytes = 16000, kShortColumns = 512;
   constexpr int kMostThreads = 512;
   const bool narrow = sized.widest_bytes < 4;
-  if (s.tickets || s.stages < 3 || (s.shift && narrow)) return 0;
+  if (s.tickets || s.stages < 3 || HasFewTurns(sized, s)) return 0;
+  if (s.shift && narrow) return s.threads() > kLargeShifted ? 2 : 0;
   if (narrow && ColumnStates(sized) == 1 && sized.columns > kShortColumns && s.cluster <= 2)
     return 0;
   if (s.cluster > 1) return s.min_ctas_per_sm > 1 ? 2 : 1;
@@ -611,8 +627,29 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Sch
   s.pace = PaceOf(sized, stage, s);
   const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
   const double ends = s.shift ? 1.5 * kEndWords : 0;
+  const int beside =
+      s.shift && s.threads() > kLargeShifted ? kLargeShiftedRegisters : kAheadRegisters;
   s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
-             std::min(registers - kAheadRegisters, kMostRowRegisters);
+             std::min(registers - beside, kMostRowRegisters);
+  constexpr int64_t kLongStage = 32768;
+  if (!s.reread && stage >= kLongStage && HasFewTurns(sized, s)) s.stages = 2;
+}
+
+// The row of few turns: threads with one vector each, or two, in CTAs of 512 or more. False if
+// there are more turns, or if rows of one state a column are short.
+bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+  constexpr int kThreads = 512, kLeastThreads = 32;
+  constexpr Share kShares[] = {{1, kLeastThreads, kThreads}, {2, kLeastThreads, 768}};
+  const int64_t vectors = VectorsOf(sized, s);
+  if (sized.widest_bytes >= 4 || s.shift || (states == 1 && vectors < kThreads)) return false;
+  Schedule few = s;
+  if (!ShareRow(rows, vectors, kShares, few)) return false;
+  few.persistent = true;
+  few.row_warps = std::max(1, kThreads / 32 / few.warps_per_row);
+  few.min_ctas_per_sm = 1;
+  if (!HasFewTurns(sized, few)) return false;
+  s = few;
+  return true;
 }
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
@@ -628,6 +665,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int few = std::max(1, some / 2);
   const bool few_states = states == 1 && !s.shift;
   const bool by_ticket = ahead && TakesTickets(sized, s);
+  if (ahead && !by_ticket && ShareFewTurns(sized, rows, states, s)) return;
   if (ahead && sized.widest_bytes >= 4) {
     const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
@@ -635,7 +673,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead && s.shift && states > 1) {
-    const Share shares[] = {{some, 32, 512}, {2 * some, 256, 512}, {few, 1, 1024}};
+    const Share shares[] = {{some, 32, 640}, {2 * some, 256, 512}, {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
     // 32 where each of an SM's four schedulers gets as many warps, and of short rows.
@@ -920,8 +958,11 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   const int64_t ctas =
       s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
+  // Of few turns, finishing takes a part of the time that is worth more threads.
+  const bool few_turns = s.stages > 0 && HasFewTurns(sized, s);
+  const int64_t threads = (few_turns ? 128 : 32) * ctas;
   while (sized.shape.crossed() && s.finish_lanes < 4 &&
-         sized.finished * s.finish_lanes * 2 <= 32 * ctas) {
+         sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
   }
   s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device);
@@ -1017,9 +1058,9 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   if (s.split > 1 && s.one_launch) {
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
     s.held = held.Most(s);
-    // What little does not make up for what it costs. Source: docs/schedulers.md.
-    constexpr double kLeastShare = 0.2;
-    if (held.Share(s, s.held) < kLeastShare) s.held = 0;
+    // A little does not make up for what it costs. Source: docs/schedulers.md.
+    constexpr double kLeastShare = 0.1;
+    if (held.Share(s, s.held) < kLeastShare * sized.large_inputs) s.held = 0;
   }
   return s;
 }

@@ -141,9 +141,10 @@ void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter&
 }
 
 // Whether what a vector of a shifted row's body reads here lies in front of more: columns of the
-// same tensor, as many as another vector has.
+// same tensor, as many as another vector has. Where CTAs take rows in turn that is not asked: they
+// read it once, and need the registers.
 bool Expander::HasRoomBehind(const TileValue& value) const {
-  if (!has_ends_ || at_ends_ || outer_ || !value.predicate.is_same(1) ||
+  if (!has_ends_ || options_.grid > 0 || at_ends_ || outer_ || !value.predicate.is_same(1) ||
       out_.buffers[value.buffer].written) {
     return false;
   }

@@ -283,9 +283,13 @@ TEST(CrossedRows, OneLaunchWhereTheGridFits) {
       result.phases.push_back(launch.kernel.NumPhases());
     return result;
   };
-  const Plan wide = plan_of(kBackward, {8192, 4096}), narrow = plan_of(kBackward, {8192, 1024});
+  const Plan wide = plan_of(kBackward, {65536, 4096}), narrow = plan_of(kBackward, {65536, 1024});
   EXPECT_THAT(wide.phases, ElementsAre(2));
   EXPECT_GE(wide.schedule.grid, Devices()[0].sms);
+  // Of few turns as few CTAs as there are SMs, since all of them leave states.
+  const Plan few = plan_of(kBackward, {2048, 4096});
+  EXPECT_THAT(few.phases, ElementsAre(2));
+  EXPECT_EQ(few.schedule.grid, Devices()[0].sms);
   EXPECT_LT(wide.schedule.finish_lanes, narrow.schedule.finish_lanes);
   // Long rows that CTAs share.
   constexpr char kFewRows[] = R"(fusion few_rows {
