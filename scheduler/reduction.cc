@@ -604,7 +604,7 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr int kMostThreads = 512;
   const bool narrow = sized.widest_bytes < 4;
   if (s.tickets || s.stages < 3 || HasFewTurns(sized, s)) return 0;
-  if (s.shift && narrow) return s.threads() > kLargeShifted ? 2 : 0;
+  if (s.shift && narrow) return s.threads() > kLargeShifted && ColumnStates(sized) > 1 ? 2 : 0;
   if (narrow && ColumnStates(sized) == 1 && sized.columns > kShortColumns && s.cluster <= 2)
     return 0;
   if (s.cluster > 1) return s.min_ctas_per_sm > 1 ? 2 : 1;
@@ -648,6 +648,7 @@ bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Sc
   few.row_warps = std::max(1, kThreads / 32 / few.warps_per_row);
   few.min_ctas_per_sm = 1;
   if (!HasFewTurns(sized, few)) return false;
+  if (states == 1) PinColumns(sized, few);
   s = few;
   return true;
 }
@@ -960,7 +961,7 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
       s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
   // Of few turns, finishing takes a part of the time that is worth more threads.
   const bool few_turns = s.stages > 0 && HasFewTurns(sized, s);
-  const int64_t threads = (few_turns ? 128 : 32) * ctas;
+  const int64_t threads = (few_turns ? 64 : 32) * ctas;
   while (sized.shape.crossed() && s.finish_lanes < 4 &&
          sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
