@@ -100,9 +100,13 @@ absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
   const bool exact = std::all_of(envelopes.begin(), envelopes.end(),
                                  [](const Envelope& envelope) { return envelope.exact; });
   if (exact) runs = 0;  // All would be alike.
-  for (int run = 0; run <= runs; ++run) {
+  SignsSeen signs;
+  for (int run = 0; run <= runs + 1; ++run) {
     InterpretOptions options;
-    if (run > 0) {
+    if (!exact) options.signs = &signs;
+    options.cancel = run == runs + 1;
+    if (options.cancel && !signs.any_on_both_sides) break;
+    if (run > 0 && !options.cancel) {
       const bool pattern = run <= kNumPatterns;
       options.perturbation = pattern        ? Perturbation::kPattern
                              : run % 2 == 0 ? Perturbation::kRandom

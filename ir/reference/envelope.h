@@ -3,8 +3,9 @@
 // The table bounds the error of every operation (OpInfo::max_ulps), and reductions may be summed in
 // any order in their compute type. The interpreter, run several times with every inexact result
 // moved within its bound, gives a range per element that correct implementations stay in, whatever
-// the graph amplifies or cancels on the way. Exact graphs have ranges of one value: there the
-// comparison is bit for bit.
+// the graph amplifies or cancels on the way. Sums and differences that came out on both sides of
+// zero are zero in a last run, since a logarithm or a quotient jumps there. Exact graphs have
+// ranges of one value: there the comparison is bit for bit.
 //
 // The bound of a reduction over n terms: min(sqrt(n), 64) + 2 rounding errors of the compute type
 // on the sum of the terms' magnitudes: the growth of independent errors, and more than a chain of
@@ -41,7 +42,7 @@ struct Envelope {
 };
 
 // One envelope per output, from the reference and, unless all are exact, `runs` perturbed runs: the
-// patterns, then random ones.
+// patterns, then random ones, then one with the zeros that these enclose.
 absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
                                                     const SymbolBindings& given,
                                                     absl::Span<const HostTensor> inputs,

@@ -39,8 +39,12 @@ class Interpreter {
         bindings_(bindings),
         max_bytes_(options.max_bytes),
         noise_(options.perturbation, options.seed),
+        signs_(options.signs),
+        cancel_(options.cancel),
         vals_(fusion.num_vals()),
-        remaining_uses_(fusion.num_vals()) {}
+        remaining_uses_(fusion.num_vals()) {
+    if (signs_ != nullptr) signs_->of.resize(fusion.num_exprs());
+  }
 
   absl::StatusOr<std::vector<HostTensor>> Run(absl::Span<const HostTensor> inputs) {
     for (uint32_t v = 0; v < fusion_.num_vals(); ++v) {
@@ -134,6 +138,14 @@ class Interpreter {
       }
     } else {
       SEAM_ASSIGN_OR_RETURN(Dense value, Compute(e, operands, std::move(shape)));
+      const OpKind op = fusion_.op(e);
+      if (signs_ != nullptr && (op == OpKind::Add || op == OpKind::Sub) && IsFloat(value.dtype)) {
+        if (cancel_) {
+          value = Cancelled(e, std::move(value));
+        } else {
+          SeeSigns(e, value);
+        }
+      }
       Set(result, std::move(value));
     }
     operands.clear();
@@ -143,6 +155,30 @@ class Interpreter {
       if (--remaining_uses_[read[i].index()] == 0) Free(read[i]);
     }
     return absl::OkStatus();
+  }
+
+  void SeeSigns(ExprId e, const Dense& value) {
+    std::vector<uint8_t>& signs = signs_->of[e.index()];
+    if (signs.empty()) {
+      if (value.numel() > SignsSeen::kMostBytes - signs_->bytes) return;
+      signs.resize(static_cast<size_t>(value.numel()));
+      signs_->bytes += value.numel();
+    }
+    for (size_t i = 0; i < signs.size(); ++i) {
+      const double x = value.data()[i].f;
+      signs[i] |= (x < 0 ? SignsSeen::kBelow : 0) | (x > 0 ? SignsSeen::kAbove : 0);
+      signs_->any_on_both_sides |= signs[i] == SignsSeen::kBoth;
+    }
+  }
+
+  Dense Cancelled(ExprId e, Dense value) const {
+    const std::vector<uint8_t>& signs = signs_->of[e.index()];
+    if (std::find(signs.begin(), signs.end(), SignsSeen::kBoth) == signs.end()) return value;
+    std::vector<Scalar> elements(value.data(), value.data() + value.numel());
+    for (size_t i = 0; i < signs.size(); ++i) {
+      if (signs[i] == SignsSeen::kBoth) elements[i].f = 0;
+    }
+    return MakeDense(value.dtype, std::move(value.shape), std::move(elements));
   }
 
   absl::StatusOr<Dense> Compute(ExprId e, absl::Span<const Dense> operands, Shape shape) {
@@ -250,6 +286,8 @@ class Interpreter {
   const SymbolBindings& bindings_;
   const int64_t max_bytes_;
   Noise noise_;
+  SignsSeen* const signs_;
+  const bool cancel_;
   std::vector<Dense> vals_;
   std::vector<int64_t> remaining_uses_;
   int64_t live_bytes_ = 0;

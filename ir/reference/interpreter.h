@@ -43,9 +43,27 @@ enum class Perturbation : uint8_t {
 // combinations.
 inline constexpr int kNumPatterns = 8;
 
+// On which sides of zero the elements of sums and differences came out, in one run or several: of
+// each expression its elements in row-major order, a bit for a value below zero and one for a value
+// above; nothing for other operations. Where operands are inexact a difference that came out on
+// both sides may be zero itself, where functions jump, though no run hits it.
+struct SignsSeen {
+  static constexpr uint8_t kBelow = 1, kAbove = 2, kBoth = kBelow | kAbove;
+  // Bytes at most; later elements are not looked at.
+  static constexpr int64_t kMostBytes = int64_t{1} << 28;
+
+  std::vector<std::vector<uint8_t>> of;
+  int64_t bytes = 0;
+  bool any_on_both_sides = false;
+};
+
 struct InterpretOptions {
   Perturbation perturbation = Perturbation::kNone;
   uint64_t seed = 0;  // Of the perturbation; random operations have theirs as an operand.
+  // Each run adds what it sees, if this is there; with `cancel` it changes nothing there, and what
+  // was seen on both sides is zero instead.
+  SignsSeen* signs = nullptr;
+  bool cancel = false;
   // Of the values that are alive at once, 8 bytes an element whatever the dtype.
   int64_t max_bytes = int64_t{16} << 30;
 };

@@ -568,6 +568,32 @@ TEST(EnvelopeTest, FollowsDiscontinuitiesAndNan) {
   EXPECT_FALSE(CheckWithin(envelopes[1], Integers(DType::Bool, {3}, {0, 0, 0})).ok());
 }
 
+// The difference of a sum and a number next to it comes out below and above zero, and may be zero,
+// which no run hits; that of two inputs is what it is.
+TEST(EnvelopeTest, FollowsLogarithmsOfWhatMayCancel) {
+  FusionBuilder b("cancels");
+  const ValId x = b.Input("x", DType::F32, {1000}), y = b.Input("y", DType::F32, {1}),
+              z = b.Input("z", DType::F32, {1});
+  for (const ValId left : {b.Reduce(OpKind::Sum, x, {0}), z})
+    b.Output(b.Op(OpKind::Log, {b.Op(OpKind::Abs, {b.Sub(left, y)})}));
+  const Fusion fusion = b.Finish().value();
+  const HostTensor terms =
+      Floats(DType::F32, {1000}, std::vector<double>(1000, RoundToDType(DType::F32, 0.1)));
+  const double total = RoundToDType(DType::F32, 1000 * RoundToDType(DType::F32, 0.1));
+  for (const double other : {total + 3 * UlpOf(DType::F32, total), 0.1, 50.0}) {
+    const std::vector<HostTensor> inputs = {terms, Floats(DType::F32, {1}, {other}),
+                                            Floats(DType::F32, {1}, {0.1})};
+    const auto envelopes = MakeEnvelopes(fusion, {}, inputs).value();
+    for (int output : {0, 1}) {
+      HostTensor actual = Interpret(fusion, {}, inputs)->at(output);
+      EXPECT_TRUE(CheckWithin(envelopes[output], actual).ok());
+      const bool may_be_zero = (output == 0 && other > 99) || (output == 1 && other == 0.1);
+      actual.set({0}, FloatScalar(-INFINITY));
+      EXPECT_EQ(CheckWithin(envelopes[output], actual).ok(), may_be_zero) << output << other;
+    }
+  }
+}
+
 // A sum of what it may meet on the way, in any order; elsewhere an infinity is a mistake.
 TEST(EnvelopeTest, PartialSumsMayOverflow) {
   FusionBuilder b("sums");
