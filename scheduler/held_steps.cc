@@ -136,12 +136,12 @@ absl::StatusOr<HeldSteps> HeldSteps::Of(const SizedGroup& sized, const Schedule&
   options.facts = s.facts;
   options.alignment_bytes = s.alignment_bytes;
   options.chan_welford = true;
-  options.split = std::max(2, s.split);
-  options.neighbours = s.neighbours;
   if (s.online) {
     SEAM_ASSIGN_OR_RETURN(const TracedKernel whole, Trace(*sized.group, sized.shape, options));
     options.online = FindOnlineSums(whole);
   }
+  options.split = std::max(2, s.split);
+  options.neighbours = s.neighbours;
   std::vector<TracedKernel> kernels;
   for (options.stage = 0; options.stage <= sized.shape.max_depth; ++options.stage) {
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(*sized.group, sized.shape, options));

@@ -37,7 +37,7 @@ SymImporter Pinned(const Fusion& group, const Schedule& schedule) {
 
 // The most columns that the threads of a row hold at once, ends included.
 int64_t HeldColumns(const Schedule& schedule) {
-  return schedule.columns_at_once() + (schedule.shift ? schedule.vector - 1 : 0);
+  return schedule.columns_at_once() + (schedule.shift ? 2 * schedule.vector - 1 : 0);
 }
 
 std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
@@ -69,7 +69,7 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
   }
   if (schedule.stages > 0 && schedule.shift) {
     for (const std::vector<AxisId>& columns : shape.held) {
-      require(SymGe(shape.Extent(columns), 2 * schedule.vector - 1),
+      require(SymGe(shape.Extent(columns), 3 * schedule.vector - 1),
               "there is a whole vector to bring ahead in every row");
     }
   }

@@ -881,6 +881,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     if (stage == 0) continue;
     const int64_t room =
         device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);
+    if (room < 0) continue;
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < 2 && piece.stages > 0) continue;
     c.pace = PaceOf(sized, stage, c);
@@ -1056,7 +1057,8 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     // Rows that are read step by step are found by a few instructions each time, not by a division.
     Pin(sized, rows.ColumnDivisors(false), s);
   }
-  if (s.split > 1 && s.one_launch) {
+  // Beside weights of the columns there are no registers to hold steps from.
+  if (s.split > 1 && s.one_launch && (s.outer || rows.AlikeWords() == 0)) {
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
     s.held = held.Most(s);
     // A little does not make up for what it costs. Source: docs/schedulers.md.

@@ -8,7 +8,7 @@
 //              `- aligned                          `- a vector, and fewer than another
 //
 // Behind each vector of the body there is another one: what lies unaligned beside such rows,
-// weights above all, is cut out of two aligned vectors, neither of which leaves its row.
+// weights above all, is cut out of aligned pieces, none of which leaves its buffer.
 #include <memory>
 #include <utility>
 #include <vector>

@@ -157,6 +157,40 @@ TEST(KeptColumns, Clusters) {
   }
 }
 
+// States that take all of a CTA's shared memory leave no room for a second one, or for rows.
+TEST(KeptColumns, StatesThatFillSharedMemory) {
+  constexpr char kText[] = R"(fusion kept {
+  symbol N in [1, 4096]
+  symbol S in [1, 65536]
+  symbol C in [1, 256]
+  input x: f32[N, S, C]
+  ss = sum(x * x, axes=[1, 2], keepdims=true)
+  y = x * rsqrt(ss + 1e-6)
+  output y
+  mean, m2, count = welford(y, axes=[0, 1])
+  output mean
+  output m2
+  top = amax(y, axes=[0, 1])
+  output top
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(kText);
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const int64_t columns : {1400, 2000, 2600, 4000}) {
+    for (const int64_t kept : {8, 48, 64, 200}) {
+      ScheduleContext context;
+      context.sizes = {64, columns, kept};
+      context.device = Devices()[0];
+      const absl::StatusOr<LaunchPlan> plan =
+          ScheduleGroup(*group, SchedulerKind::kReduction, context);
+      ASSERT_TRUE(plan.ok()) << columns << " x " << kept << ": " << plan.status();
+      const Schedule& s = plan->schedule;
+      EXPECT_LE(plan->launches[0].kernel.SharedBytes() * std::max(1, s.min_ctas_per_sm),
+                context.device.smem_bytes_per_cta)
+          << s.ToString();
+    }
+  }
+}
+
 TEST(KeptColumns, EveryAlternative) {
   for (const char* order : kOrders) {
     const absl::StatusOr<Fusion> group = ParseFusion(GroupNorm("bf16", order));
