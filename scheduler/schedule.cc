@@ -88,12 +88,12 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "grid is not within 0 to 65535";
   } else if (s.grid > 0 && (s.split > 1 || s.outer)) {
     broken = "rows taken in turn are neither shared nor outer";
-  } else if (!within(s.stages, 0, 16) || s.stages == 1) {
-    broken = "stages is neither 0 nor within 2 to 16";
+  } else if (!within(s.stages, 0, 16)) {
+    broken = "stages is not within 0 to 16";
   } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread && !s.blocks) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
-  } else if (s.tickets && (s.stages == 0 || s.shift)) {
-    broken = "rows taken by ticket are brought ahead and start aligned";
+  } else if (s.tickets && (s.stages < 2 || s.shift)) {
+    broken = "rows taken by ticket are brought two ahead at least and start aligned";
   } else if (s.pace < 0 || (s.pace > 0 && (s.stages == 0 || s.tickets))) {
     broken = "CTAs keep pace that take rows in a fixed order and have them brought ahead";
   } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {

@@ -44,7 +44,9 @@ struct Schedule {
   int cluster = 1;  // CTAs of a thread block cluster, each of which has a piece of the row in hand;
                     // `grid` counts all of them. Outer: of each of a CTA's rows.
   int stages = 0;   // Rows that bulk copies bring into shared memory ahead of the threads of such a
-                    // CTA, the one in hand included; 0: threads load them.
+                    // CTA, the one in hand included; 0: threads load them. A single one is brought
+                    // as soon as threads have the row before in registers, or, with reread, are
+                    // done with it.
   bool reread =
       false;  // With stages or blocks: between passes rows stay in shared memory, not registers.
   bool blocks = false;  // The rows of a CTA go through shared memory together: threads move them
@@ -102,9 +104,10 @@ struct Schedule {
 //    neighbours along the columns shift (shift: not outer);
 //  - grid is 0 to 65535, and CTAs that take rows in turn neither share them nor have vectors across
 //    them (grid: split 1, not outer);
-//  - stages is 0 or 2 to 16, and rows that are brought ahead stay with a CTA that takes them in
-//    turn (stages: persistent, grid; tickets: stages, not shift, since the rows
-//    that a CTA takes then need not start alike; pace: at least 0, with stages, without tickets);
+//  - stages is 0 to 16, and rows that are brought ahead stay with a CTA that takes them in
+//    turn (stages: persistent, grid; tickets: two stages at least, not shift, since the
+//    rows that a CTA takes then need not start alike; pace: at least 0, with stages, without
+//    tickets);
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages or
 //    blocks);

@@ -141,6 +141,8 @@ void Expander::AwaitRows() {
 // if there was no barrier in it, behind one of its own.
 void Expander::CopyNextRows(bool end_of_turn) {
   if (passed_on_) return;
+  // What a single stage holds is read until the end of the turn.
+  if (!end_of_turn && turns_behind_ >= options_.stages && !copied_.empty()) return;
   if (end_of_turn) {
     if (tickets_) PassTicketOn(0);
     w_.Emit(CtaSync{});

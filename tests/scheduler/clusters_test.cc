@@ -63,7 +63,7 @@ TEST(Clusters, RowsOfEverySize) {
     for (const int64_t columns : {1, 64, 100, 257, 704, 1024}) {
       for (const int64_t rows : {1, 5}) {
         const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
-        for (const int stages : {0, 2})
+        for (const int stages : {0, 1, 2})
           ExpectRightInClusters(kLayerNorm, InClusters(cluster, 1, 2, sizes, stages));
         ExpectRightInClusters(kLayerNorm, InClusters(cluster, 3, 1, sizes, 0, false, true));
       }
@@ -78,7 +78,7 @@ TEST(Clusters, EveryReduction) {
     return absl::StrCat("fusion reductions {\n  symbol M\n  symbol N\n  input x: f32[M, N]\n", body,
                         outputs, "}");
   };
-  for (const int stages : {0, 2}) {
+  for (const int stages : {0, 1, 2}) {
     for (const int cluster : {2, 8}) {
       const GroupRun run = InClusters(cluster, 2, 2, {{"M", 9}, {"N", 360}}, stages);
       ExpectRightInClusters(group("  i = argmax(x, axes=[1])\n", "  output i\n"), run);

@@ -95,9 +95,9 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.shift = may_shift && pick.Chance(40);
     s.split = 1;
     s.persistent = pick.Chance(60);
-    s.stages = s.persistent && pick.Chance(60) ? 2 + pick.Below(3) : 0;
+    s.stages = s.persistent && pick.Chance(60) ? 1 + pick.Below(4) : 0;
     s.reread = s.stages > 0 && pick.Chance(40);
-    s.tickets = s.stages > 0 && !s.shift && pick.Chance(50);
+    s.tickets = s.stages > 1 && !s.shift && pick.Chance(50);
     s.pace = s.stages > 0 && !s.tickets && pick.Chance(50) ? 1 + pick.Below(3) : 0;
   }
   s.chan_welford = pick.Chance(50);
