@@ -4,7 +4,8 @@
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
-//            so they are where a few neighbouring columns are seen as rows, their states merged;
+//            so they are where a few neighbouring columns are seen as rows, their states merged
+//            (reduction_outer.h);
 //   cluster  rows, or vectors of rows, longer than a CTA holds: the CTAs of a cluster take a piece
 //            each;
 //   split    few rows and long ones: several CTAs a row leave partial states;
@@ -18,13 +19,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
-#include "scheduler/kernel/tile.h"
+#include "scheduler/reduction_outer.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/workload.h"
 
@@ -52,7 +51,8 @@ constexpr int kBusyInstructions = 96;
 constexpr int kUnpackedWords = 34, kMaskWords = 6, kSecondInputWords = 6;
 
 // Registers of a thread for an element of a row's ends, and for where these and the body are, of an
-// input; and beside data and weights whose vectors lie unaligned: what that takes hides behind more
+// input, and the same beside weights of up to a word a column, whose vectors lie unaligned; and for
+// all that is beside the data where there are more of those: what that takes hides behind more
 // CTAs.
 constexpr int kEndWords = 8, kWeightedEndWords = 6;
 constexpr double kUnalignedWords = 26.5;
@@ -169,6 +169,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const double weights = rows.AlikeWords();
   const bool many_weights = weights >= kManyWeights;
   const bool wide_weights = weights > kManyWeights;
+  const bool unaligned_weights = s.shift && many_weights && !wide_weights;
   // Beside many weights masks cost registers.
   const Share share_two = {2, !many_weights ? 16 : vectors % 64 == 0 ? 64 : 96, 256};
   const absl::Span<const Share> shares = narrow ? absl::MakeConstSpan(kNarrow) : kWide;
@@ -197,13 +198,13 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // wait at a barrier.
   const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
   const bool masks = s.columns_per_step() > sized.columns;
-  const int hiding = busy                                       ? 768
-                     : two                                      ? 1536
-                     : s.shift && many_weights && !wide_weights ? 1280
-                     : masks && many_weights                    ? 896
-                                                                : 1024;
+  const int hiding = busy                    ? 768
+                     : two                   ? 1536
+                     : unaligned_weights     ? 1280
+                     : masks && many_weights ? 896
+                                             : 1024;
   // Where weights lie unaligned, rather more of them.
-  const int rounding = s.shift && many_weights && !wide_weights ? s.threads() - 1 : s.threads() / 2;
+  const int rounding = unaligned_weights ? s.threads() - 1 : s.threads() / 2;
   s.min_ctas_per_sm = std::max(s.threads() <= 768 ? 2 : 1, (hiding + rounding) / s.threads());
   // An address for each element.
   const int single = s.vector == 1 && s.registers > 8 ? kSingleWords : 0;
@@ -211,7 +212,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   if (narrow) {
     const double beside =
         !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0)
-        : many_weights && !wide_weights
+        : unaligned_weights
             ? kUnalignedWords
             : kUnpackedWords + (weights > 0 ? kWeightedEndWords : kEndWords) * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
@@ -382,190 +383,6 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
     }
   }
   return false;
-}
-
-// Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference:
-// of several CTAs one loads while another computes. Fewer rows have more threads a row, which then
-// hold it all; less than a sector pays for nothing.
-struct OuterTile {
-  int bytes, ctas, cluster = 1;
-};
-constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {128, 2, 8},
-                                     {32, 2},  {128, 1}, {64, 1}, {32, 1}};
-// The same of rows that are read again.
-constexpr OuterTile kStreamedTiles[] = {{128, 2}, {128, 2, 2}, {128, 2, 4}, {64, 2}, {32, 2}};
-
-// Registers of a thread for each of its rows: states, and what is read once a row.
-int RowWords(const SizedGroup& sized) {
-  const Fusion& group = *sized.group;
-  int words = static_cast<int>(group.inputs().size()) - sized.large_inputs;
-  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-    const ExprId e(i);
-    const OpClass c = group.info(e).op_class;
-    if (c == OpClass::Welford) words += 2;  // Of rows that are held, mean and squares.
-    if (c == OpClass::Reduction) words += kernel::NumComponents(group.op(e));
-  }
-  return words;
-}
-
-// Whether anything over the columns of a row waits for what they are folded to.
-bool ReadsRowsAgain(const SizedGroup& sized) {
-  const Fusion& group = *sized.group;
-  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-    const ExprId e(i);
-    if (sized.shape.Columns(sized.shape.axes.space(e)).empty()) continue;
-    for (ValId v : group.operands(e))
-      if (sized.shape.depth[v.index()] > 0) return true;
-  }
-  return false;
-}
-
-// Of rows that are neighbours: threads of an SM that have 128 registers each, registers for
-// addresses, and points in hand that are few.
-constexpr int kOuterThreads = 512, kAddressWords = 28, kFewPoints = 32;
-
-// Lanes along so many bytes of neighbouring rows, the others down the columns. Rows whose states
-// are merged lie in a CTA all together: the lanes, and the warps side by side, that this takes.
-// Where one warp's lanes are not enough the schedule is refused.
-void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
-  const int even = s.neighbours & -s.neighbours;
-  s.row_warps = s.neighbours / even;
-  const int row_vector = s.vector * s.row_warps;
-  const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
-  const int enough = PowerOfTwoAtLeast(CeilDivide(sized.rows, row_vector), lanes);
-  s.lanes_per_row = 32 / std::min(32, std::max(enough, even / std::min(even, s.vector)));
-}
-
-// Warps down the columns too. Vectors that a thread has then, if it has all of them.
-int64_t TakeTile(const SizedGroup& sized, const OuterTile& tile, Schedule& s) {
-  constexpr int kFewVectors = 8;
-  LieAlongRows(sized, tile.bytes, s);
-  s.cluster = tile.cluster;
-  const int64_t per_warp = CeilDivide(sized.columns, s.lanes_per_row * s.cluster);
-  const int64_t most = std::max(1, kOuterThreads / 32 / tile.ctas / s.row_warps);
-  int64_t warps = std::clamp<int64_t>(CeilDivide(per_warp, kFewVectors), 1, most);
-  if (s.neighbours > 1) {  // As many of the CTA's threads to each of its rows.
-    const int64_t least = std::max(1, s.vector / s.lanes_per_row);
-    warps = CeilDivide(warps, least) * least;
-  }
-  s.warps_per_row = static_cast<int>(warps);
-  return CeilDivide(per_warp, warps);
-}
-
-int64_t OuterCtas(const SizedGroup& sized, const Schedule& s) {
-  return CeilDivide(sized.rows, s.rows_per_cta()) * s.cluster;
-}
-
-// Each of a CTA's rows has as many of its threads.
-bool MayCluster(const SizedGroup& sized, const Schedule& s) {
-  return s.cluster == 1 || (s.cluster <= sized.context.device.max_cluster && s.vector > 1 &&
-                            !sized.shape.keeps_columns() && s.threads() % s.rows_per_cta() == 0);
-}
-
-// Rows that a CTA or a cluster holds whole.
-bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, Schedule& s) {
-  constexpr int kWaves = 4;
-  const double most = 65536 / kOuterThreads - kAddressWords - RowWords(sized) * s.vector;
-  const DeviceInfo& device = sized.context.device;
-  for (const OuterTile& tile : kOuterTiles) {
-    Schedule t = s;
-    const int64_t registers = TakeTile(sized, tile, t);
-    const int64_t ctas = OuterCtas(sized, t);
-    const bool few = registers * t.vector <= kFewPoints;
-    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), t) <= most &&
-                      ctas * 2 >= device.sms;
-    // A cluster waits for its slowest CTA, while others go on where there are many.
-    const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && MayCluster(sized, t) &&
-                                            ctas >= kWaves * tile.ctas * device.sms);
-    const bool in_hand = few && tile.cluster == 1 && (reads_again || tile.bytes == 128);
-    if (!pays || !((fits && reads_again) || in_hand)) continue;
-    s = t;
-    s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
-    s.persistent = true;
-    if (!few) s.min_ctas_per_sm = kOuterThreads / s.threads();
-    return true;
-  }
-  return false;
-}
-
-// The same of neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache
-// line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
-// thread of so few has many registers.
-bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kQuarters = 4;
-  const DeviceInfo& device = sized.context.device;
-  const int row_words = RowWords(sized);
-  // A quarter of an SM has the registers for a quarter of its warps, or for one more.
-  const auto registers = [&](const Schedule& t, int ctas) {
-    const auto warps = static_cast<int>(CeilDivide(ctas * t.threads() / 32, kQuarters));
-    return std::min(device.registers_per_sm / (kQuarters * 32 * warps) / 8 * 8, 248);
-  };
-  const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
-    LieAlongRows(sized, bytes, t);
-    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
-    for (t.warps_per_row = 1; t.threads() <= kMostThreads; t.warps_per_row *= 2) {
-      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
-      const bool few = t.cluster == 1 && t.registers * t.vector <= kFewPoints;
-      const bool idle = t.columns_at_once() * 4 > sized.columns * 5;
-      if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 ||
-          (idle && t.warps_per_row * t.cluster > 1) ||
-          (OuterCtas(sized, t) < least_in_all && !(few && least_ctas == 1))) {
-        continue;
-      }
-      const double need = rows.Words(t.registers, t) + kAddressWords + row_words * t.vector;
-      const int most = std::min(kMostCtas, device.max_threads_per_sm / t.threads());
-      int ctas = 0;
-      while (ctas < most && need <= registers(t, ctas + 1)) ++ctas;
-      if (ctas < least_ctas) continue;
-      t.min_ctas_per_sm = ctas;
-      t.persistent = true;
-      if (t.columns_at_once() == sized.columns) PinColumns(sized, t);
-      s = t;
-      return true;
-    }
-    return false;
-  };
-  const std::pair<int, int64_t> choices[] = {{2, device.sms}, {1, device.sms}, {1, device.sms / 2}};
-  for (const auto& [least_ctas, least_in_all] : choices) {
-    for (Schedule t = s; t.vector > 1 && t.vector * sized.widest_bytes >= kNarrowBytes;
-         t.vector /= 2) {
-      for (const int bytes : {128, 64}) {
-        for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
-          if (hold(t, bytes, least_ctas, least_in_all)) return true;
-      }
-    }
-  }
-  return false;
-}
-
-// Rows that are neighbours in memory: lanes along few of them, a cache line or less, then along
-// columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
-// these, so few rows also make for little of that.
-void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kMostRowWords = 48, kStreamedBytes = 128, kMostStreamedWords = 120;
-  const bool reads_again = ReadsRowsAgain(sized);
-  if (s.neighbours > 1 && reads_again && HoldNeighbours(sized, rows, s)) return;
-  // Narrower vectors leave more registers for columns.
-  const int row_words = RowWords(sized);
-  while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
-  if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
-  // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
-  for (const OuterTile& tile : kStreamedTiles) {
-    TakeTile(sized, tile, s);
-    if (!MayCluster(sized, s)) continue;
-    if (!sized.shape.crossed() || OuterCtas(sized, s) * 4 >= sized.context.device.sms * 3 ||
-        tile.bytes == 32) {
-      break;
-    }
-  }
-  // The next step's vectors are under way beside those and what a thread has of its rows.
-  s.registers = std::max(
-      1, kStreamedBytes / (s.vector * sized.widest_bytes * std::max(1, sized.large_inputs)));
-  while (s.registers > 1 &&
-         s.vector * (s.registers * sized.input_words + row_words) > kMostStreamedWords) {
-    s.registers /= 2;
-  }
-  s.min_ctas_per_sm = 2;
 }
 
 // Registers for what a thread keeps of a row beside the states of its columns.
@@ -814,8 +631,7 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
   constexpr int kThreads = 512;
   const DeviceInfo& device = sized.context.device;
   const bool bare = sized.widest_bytes >= 4 && rows.AlikeWords() == 0;
-  for (const int ctas : {2, 1}) {
-    if (ctas == 1 && !bare) break;
+  for (int ctas = 2; ctas >= (bare ? 1 : 2); --ctas) {
     for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
       Schedule c = s;
       if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
@@ -942,7 +758,7 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   int64_t grid = std::min<int64_t>({sets, most, 65535});
   if (s.shift) {
     // All rows that a CTA takes start equally far from an aligned address; CTAs without rows leave
-    // neutral states, if these stay in registers.
+    // neutral states, which is for nothing where these lie in memory.
     const int64_t step = s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta());
     const int64_t more = CeilDivide(grid, step) * step;
     if (s.persistent && more <= most) {
@@ -960,9 +776,10 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   const int64_t ctas =
       s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
-  // Of few turns, finishing takes a part of the time that is worth more threads.
+  // Of few turns, finishing takes a part of the time that is worth more threads, by the states that
+  // there are.
   const bool few_turns = s.stages > 0 && HasFewTurns(sized, s);
-  const int64_t threads = (few_turns ? 64 : 32) * ctas;
+  const int64_t threads = (few_turns ? 64 * ColumnStates(sized) : 32) * ctas;
   while (sized.shape.crossed() && s.finish_lanes < 4 &&
          sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
@@ -1066,18 +883,6 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     if (held.Share(s, s.held) < kLeastShare * sized.large_inputs) s.held = 0;
   }
   return s;
-}
-
-// Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
-// reads parts of sectors and cache lines, and so many of them that a few warps have them whole. The
-// states of rows that others cross take the registers of more CTAs, which only pays for vectors
-// that would be shorter still. Source: docs/schedulers.md.
-bool AreNeighboursShort(const SizedGroup& sized) {
-  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
-  if (sized.shape.crossed() && sized.run % kWideRun == 0) return false;
-  const int64_t odd = sized.run / (sized.run & -sized.run);
-  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
-         sized.run * sized.widest_bytes < kMostBytes;
 }
 
 }  // namespace
