@@ -46,9 +46,10 @@ constexpr Share kWide[] = {{2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, 
 // of a random number are enough.
 constexpr int kBusyInstructions = 96;
 
-// Registers of a thread that unpacks narrow data, beside these, for masks where it has few, and for
-// a second input of four vectors.
-constexpr int kUnpackedWords = 34, kMaskWords = 6, kSecondInputWords = 6;
+// Registers of a thread that unpacks narrow data, beside these, for masks where it has few, for
+// a second input of four vectors, and for weights of more than a word a column of rows that are a
+// warp's or less.
+constexpr int kUnpackedWords = 34, kMaskWords = 6, kSecondInputWords = 6, kWideWeightWords = 24;
 
 // Registers of a thread for an element of a row's ends, and for where these and the body are, of an
 // input, and the same beside weights of up to a word a column, whose vectors lie unaligned; and for
@@ -183,7 +184,10 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   if (!s.persistent) {
     s.lanes_per_row = 32;
     s.warps_per_row = 16;
-    s.registers = rows.Words(2, s) <= kMostWords / 2 ? 2 : 1;
+    // Compilers unpack narrow data of all inputs ahead.
+    const bool room =
+        rows.Words(2, s) <= kMostWords / 2 && (!narrow || sized.input_words + weights <= 1);
+    s.registers = room ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
   AlignToKept(rows, sized.columns, s);
@@ -206,12 +210,15 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Where weights lie unaligned, rather more of them.
   const int rounding = unaligned_weights ? s.threads() - 1 : s.threads() / 2;
   s.min_ctas_per_sm = std::max(s.threads() <= 768 ? 2 : 1, (hiding + rounding) / s.threads());
-  // An address for each element.
-  const int single = s.vector == 1 && s.registers > 8 ? kSingleWords : 0;
+  // Addresses of many vectors of a few bytes, and single elements that lie unpacked.
+  double single = s.vector <= 2 && s.registers > 8 ? kSingleWords : 0;
+  if (single > 0 && narrow && s.vector == 1)
+    single += points * (sized.large_inputs - sized.input_words);
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
     const double beside =
-        !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0)
+        !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0) +
+                       (wide_weights && s.warps_per_row == 1 ? kWideWeightWords : 0)
         : unaligned_weights
             ? kUnalignedWords
             : kUnpackedWords + (weights > 0 ? kWeightedEndWords : kEndWords) * sized.large_inputs;
@@ -470,6 +477,36 @@ bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Sc
   return true;
 }
 
+// Whether a CTA can hold a row, if with hardly a register for anything else.
+bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  const bool narrow = sized.widest_bytes < 4;
+  return ShareRow(rows, VectorsOf(sized, s), narrow ? absl::MakeConstSpan(kNarrow) : kWide, s);
+}
+
+// Whether it fits well, in half an SM's registers if the CTA has 512 threads at most.
+bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
+  if (!HoldsRow(sized, rows, s)) return false;
+  const int threads = static_cast<int>(CeilDivide(s.threads(), 128)) * 128;
+  return rows.Words(s.registers, s) + kAheadRegisters <= 65536 / (threads <= 512 ? 1024 : threads);
+}
+
+// The row of CTAs that have no other one. False if none of the shares has the registers for it and
+// the states of its columns: it is then read again, and its states are written as they come.
+bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
+                  absl::Span<const Share> shares, Schedule& s) {
+  for (const Share& share : shares) {
+    Schedule c = s;
+    if (!ShareRow(rows, VectorsOf(sized, s), {&share, 1}, c)) continue;
+    // Compilers unpack narrow data ahead.
+    const int words = sized.large_inputs * std::max(1, sized.widest_bytes / 4) + states;
+    const int threads = static_cast<int>(CeilDivide(c.lanes_per_row * c.warps_per_row, 128)) * 128;
+    if (c.registers * c.vector * words + kFreeWords > std::min(255, 65536 / threads)) continue;
+    s = c;
+    return true;
+  }
+  return false;
+}
+
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
 // threads with many columns each: 16 or 32 of them, of wider data 8 as long as that takes no more
 // than a CTA of 512. Source: schedules timed side by side on an H200, docs/schedulers.md.
@@ -477,8 +514,10 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int64_t vectors = VectorsOf(sized, s);
   Schedule one = s;
   if (s.shift) one.lanes_per_row = 32;  // A CTA's rows would not start alike.
+  const DeviceInfo& device = sized.context.device;
+  const bool several_turns = sized.rows > device.sms;
   const bool ahead =
-      sized.context.device.max_cluster > 1 && rows.StageBytes(one) > 0 && states <= 2;
+      device.max_cluster > 1 && several_turns && rows.StageBytes(one) > 0 && states <= 2;
   const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
   const int few = std::max(1, some / 2);
   const bool few_states = states == 1 && !s.shift;
@@ -506,7 +545,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     s.persistent = ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(first), s);
   } else {
     const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
-    s.persistent = ShareRow(rows, vectors, shares, s);
+    s.persistent = several_turns ? ShareRow(rows, vectors, shares, s)
+                                 : ShareOnlyRow(sized, rows, states, shares, s);
   }
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 || (ahead && s.shift) ? 1 : std::max(1, 4 / s.warps_per_row);
@@ -562,17 +602,17 @@ constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
                                          {16384, 16, 256, 1, 2, true},
                                          {8192, 16, 512, 1, 3}};
 // Where a CTA keeps states of its columns, of 16-bit data: one state a column, and several.
-constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},
-                                     {4096, 4, 256, 2, 3},
-                                     {8192, 8, 512, 1, 3},
-                                     {16384, 16, 512, 1, 3, true},
-                                     {8192, 16, 512, 1, 3}};
+constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},  {4096, 4, 256, 2, 3},
+                                     {8192, 8, 512, 1, 3},  {16384, 16, 512, 1, 3, true},
+                                     {8192, 16, 512, 1, 3}, {4096, 16, 512, 1, 3}};
 constexpr Piece kStatesPieces[] = {{4096, 4, 256, 2, 3},
                                    {4096, 8, 128, 2, 3},
                                    {16384, 16, 256, 1, 3, true},
-                                   {8192, 16, 512, 1, 3}};
+                                   {8192, 16, 512, 1, 3},
+                                   {4096, 16, 512, 1, 3}};
 // The same of wider data.
-constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3}, {8192, 16, 512, 1, 3}};
+constexpr Piece kWideStatesPieces[] = {
+    {4096, 2, 256, 1, 3}, {8192, 16, 512, 1, 3}, {4096, 16, 512, 1, 3}};
 
 // Columns that one CTA handles as well, where it keeps states of them and elsewhere.
 constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
@@ -626,7 +666,7 @@ bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s
 
 // The same of rows that a cluster holds: of two CTAs an SM one goes on while the other waits.
 // Longer rows have one if there are registers for nothing else: that costs less than to read them
-// again.
+// again. Few rows that no CTA holds go to more CTAs than a cluster's.
 bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kThreads = 512;
   const DeviceInfo& device = sized.context.device;
@@ -635,12 +675,13 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
     for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
       Schedule c = s;
       if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
-          sized.rows * cluster * 2 < device.sms) {
+          (sized.rows * cluster * 2 < device.sms && !HoldsRow(sized, rows, c))) {
         continue;
       }
       ShareInCluster(sized, cluster, kThreads, ctas, c);
       AlignToKept(rows, sized.columns, c);
-      if (rows.Words(c.registers, c) > 65536 / (ctas * c.threads()) - kOtherRegisters ||
+      const int single = c.vector * sized.widest_bytes < 16 ? kSingleWords : 0;
+      if (rows.Words(c.registers, c) + single > 65536 / (ctas * c.threads()) - kOtherRegisters ||
           rows.KeptBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
         continue;
       }
@@ -652,15 +693,6 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
     }
   }
   return false;
-}
-
-// Whether a CTA can hold a row, half an SM's registers of it if that has 512 threads at most.
-bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
-  const bool narrow = sized.widest_bytes < 4;
-  const absl::Span<const Share> shares = narrow ? absl::MakeConstSpan(kNarrow) : kWide;
-  if (!ShareRow(rows, VectorsOf(sized, s), shares, s)) return false;
-  const int threads = static_cast<int>(CeilDivide(s.threads(), 128)) * 128;
-  return rows.Words(s.registers, s) + kAheadRegisters <= 65536 / (threads <= 512 ? 1024 : threads);
 }
 
 // Rows of 16-byte vectors to CTAs or clusters that take them in turn and bring the next ones ahead,
@@ -682,10 +714,10 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
   for (const Piece& piece : PiecesFor(sized, weights, states)) {
     Schedule c = s;
     const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
-    if (cluster > std::min(piece.most_ctas, device.max_cluster) ||
-        sized.rows * cluster * 2 < device.sms || (cluster == 1 && sized.rows <= device.sms)) {
-      continue;
-    }
+    // Nothing but a cluster shares the states of columns.
+    const bool few_rows = states == 0 ? sized.rows * cluster * 2 < device.sms
+                                      : cluster == 1 && sized.rows <= device.sms;
+    if (cluster > std::min(piece.most_ctas, device.max_cluster) || few_rows) continue;
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
     // Which CTAs have which rows matters to nothing but what they sum over rows.
@@ -771,11 +803,14 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   if (s.persistent && !rows_are_neighbours && !s.blocks) ChooseStages(sized, rows, states, s);
 }
 
+int64_t CtasOf(const SizedGroup& sized, const Schedule& s) {
+  return s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
+}
+
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
 // nothing to do; neighbouring lanes still read 32 bytes at least.
 void ChooseFinish(const SizedGroup& sized, Schedule& s) {
-  const int64_t ctas =
-      s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
+  const int64_t ctas = CtasOf(sized, s);
   // Of few turns, finishing takes a part of the time that is worth more threads, by the states that
   // there are.
   const bool few_turns = s.stages > 0 && HasFewTurns(sized, s);
@@ -890,17 +925,23 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
   Schedule s;
   s.kind = SchedulerKind::kReduction;
+  const auto choose = [](const SizedGroup& sized, const Schedule& s) -> absl::StatusOr<Schedule> {
+    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s));
+    // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
+    if (CtasOf(sized, chosen) <= sized.context.device.sms) chosen.min_ctas_per_sm = 1;
+    return chosen;
+  };
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
   if (AreNeighboursShort(sized)) {
     Schedule as_rows = s;
     as_rows.neighbours = static_cast<int>(sized.run);
     const absl::StatusOr<SizedGroup> resized = SizeGroup(group, context, as_rows);
     if (resized.ok()) {
-      SEAM_ASSIGN_OR_RETURN(as_rows, ChooseRows(*resized, as_rows));
+      SEAM_ASSIGN_OR_RETURN(as_rows, choose(*resized, as_rows));
       if (CheckSchedule(as_rows).ok()) return as_rows;
     }
   }
-  return ChooseRows(sized, s);
+  return choose(sized, s);
 }
 
 }  // namespace seam::reduction
