@@ -268,7 +268,9 @@ void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& 
     AlignToKept(rows, sized.columns, s);
   }
   const bool light = !s.persistent && sized.widest_bytes < 4;
-  s.min_ctas_per_sm = std::max(1, (light ? 1024 : 768) / s.threads());
+  const double words = rows.Words(s.registers, s) + rows.KeptWords(s) + kFewestFreeWords;
+  const int fit = light ? static_cast<int>(65536 / (s.threads() * words)) : 768 / s.threads();
+  s.min_ctas_per_sm = std::clamp(fit, 1, std::max(1, 1024 / s.threads()));
 }
 
 // Blocks of rows that CTAs take in turn: copies bring the next ones, if all are multiples of 16
@@ -490,19 +492,22 @@ bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
   return rows.Words(s.registers, s) + kAheadRegisters <= 65536 / (threads <= 512 ? 1024 : threads);
 }
 
-// The row of CTAs that have no other one. False if none of the shares has the registers for it and
-// the states of its columns: it is then read again, and its states are written as they come.
+// The row of CTAs that have no other one: the first share that leaves compilers room to unpack
+// ahead, or the first that fits at all. False if there is none: the row is then read again, and the
+// states of its columns are written as they come.
 bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
                   absl::Span<const Share> shares, Schedule& s) {
-  for (const Share& share : shares) {
-    Schedule c = s;
-    if (!ShareRow(rows, VectorsOf(sized, s), {&share, 1}, c)) continue;
-    // Compilers unpack narrow data ahead.
-    const int words = sized.large_inputs * std::max(1, sized.widest_bytes / 4) + states;
-    const int threads = static_cast<int>(CeilDivide(c.lanes_per_row * c.warps_per_row, 128)) * 128;
-    if (c.registers * c.vector * words + kFreeWords > std::min(255, 65536 / threads)) continue;
-    s = c;
-    return true;
+  for (const int beside : {kOtherRegisters + kUnpackedWords, kOtherRegisters}) {
+    for (const Share& share : shares) {
+      Schedule c = s;
+      if (!ShareRow(rows, VectorsOf(sized, s), {&share, 1}, c)) continue;
+      // An SM's four schedulers have equal parts of its registers.
+      const int warps = static_cast<int>(CeilDivide(c.lanes_per_row * c.warps_per_row, 128)) * 4;
+      const double words = c.registers * c.vector * (sized.input_words + states);
+      if (words + beside > std::min(255, 65536 / (32 * warps))) continue;
+      s = c;
+      return true;
+    }
   }
   return false;
 }

@@ -49,6 +49,19 @@ TEST(CrossedRows, NormBackwardAtManySizes) {
   }
 }
 
+// A CTA's only row: in registers beside the states of its columns, as long as these have the room.
+TEST(CrossedRows, FewRows) {
+  for (const int64_t rows : {1, 3}) {
+    for (const int64_t columns : {4099, 8192, 10007}) {
+      const GroupResult result = ExpectRight(kBackward, {.sizes = {{"M", rows}, {"N", columns}}});
+      EXPECT_TRUE(result.schedule.persistent) << columns;
+      EXPECT_EQ(result.schedule.min_ctas_per_sm, 1);
+    }
+    EXPECT_FALSE(
+        ExpectRight(kBackward, {.sizes = {{"M", rows}, {"N", 16385}}}).schedule.persistent);
+  }
+}
+
 TEST(CrossedRows, FewCtasTakeManyTurns) {
   for (int grid : {1, 2, 5}) {
     for (int warps : {1, 2}) {
