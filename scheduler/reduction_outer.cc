@@ -1,9 +1,10 @@
-#include "scheduler/reduction_outer.h"
-
+// Rows that are neighbours in memory: tiles of them and of columns that a CTA or a cluster has in
+// hand.
 #include <algorithm>
 #include <utility>
 
 #include "scheduler/kernel/tile.h"
+#include "scheduler/reduction_arrangements.h"
 #include "scheduler/workload.h"
 
 namespace seam::reduction {
