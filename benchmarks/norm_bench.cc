@@ -296,12 +296,9 @@ absl::Status Run(const Options& options) {
           double bytes = 0;
           // A few rows; of the schedule that is chosen, as many as give CTAs several in turn.
           const int64_t some = std::clamp<int64_t>((1 << 20) / n, 4, 37);
-          const int64_t turns =
+          const int64_t checked =
               c == 0 ? std::clamp(4 * schedule.rows_at_once() + 3, some, some + (1 << 20) / n)
                      : some;
-          // States in memory want a row for every CTA.
-          const int64_t checked =
-              schedule.persistent ? turns : std::max(turns, schedule.rows_at_once());
           if (absl::Status s = bench.Check(executable, {{"M", checked}, {"N", n}}); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [", text,
                                                          "]: ", s.message()));

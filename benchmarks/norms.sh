@@ -7,14 +7,15 @@
 # file, `benchmarks/norm_table.py OUT.json` makes the README's table of it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+columns=256,512,1000,1024,2048,4096,4099,5003,5120,5632,8192,10007,12288,16384,32768,65536,131072,262144
 out=${1:?usage: benchmarks/norms.sh OUT.json [SECONDS FOR PYTORCH]}
 "${NORM_BENCH:-build/benchmarks/norm_bench}" --json "$out" --dtypes bf16,f32 \
   --ops layer_norm,rms_norm,softmax,layer_norm_backward,rms_norm_backward,softmax_backward \
-  --columns 256,512,1000,1024,2048,4096,4099,5003,5120,5632,8192,10007,12288,16384,32768,65536,131072,262144
+  --columns "$columns"
 # Sums over rows in whatever order rows come.
 "${NORM_BENCH:-build/benchmarks/norm_bench}" --json "$out.any" --any-order --dtypes bf16,f32 \
   --ops layer_norm_backward,rms_norm_backward \
-  --columns 256,512,1000,1024,2048,4096,4099,5003,5120,5632,8192,10007,12288,16384,32768,65536,131072,262144
+  --columns "$columns"
 python3 - "$out" "$out.any" <<'END'
 import json
 import sys

@@ -75,10 +75,6 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
   }
   if (schedule.tickets || schedule.pace > 0)
     require(SymLe(shape.row_extent, kIndex32Limit), "32 bits count the tickets for rows");
-  if (schedule.grid > 0 && !schedule.persistent) {
-    require(SymGe(shape.row_extent, schedule.rows_at_once() - schedule.rows_per_cta() + 1),
-            "every CTA has rows, and so writes the states that it leaves");
-  }
   SymInt smallest = 1;
   for (SymInt extent : shape.extents) {
     const SymInt known = pinned.Import(extent);

@@ -213,7 +213,10 @@ void Expander::StoreAcrossRows() {
   FoldAcrossThreads(whole);
   for (const Accumulator& a : across_rows_) {
     if (tile_.reductions[a.id].over == Over::Rows) {
-      if (IsStreamed(a)) continue;
+      if (IsStreamed(a)) {
+        LeaveWithoutTurns(a);
+        continue;
+      }
       MoveAcrossRows<Store>(a);
       AtEnds([&] { MoveAcrossRows<Store>(a); });
       continue;
@@ -226,6 +229,28 @@ void Expander::StoreAcrossRows() {
       w_.Emit(out);
     }
   }
+}
+
+// A CTA for which there are no rows leaves neutral states, which else the first turn writes.
+void Expander::LeaveWithoutTurns(const Accumulator& a) {
+  const int index = tile_.passes[tile_.reductions[a.id].pass].space;
+  const auto leave = [&] {
+    OverUnits([&] { OverElements([&] { SetNeutral(a); }); });
+    MoveAcrossRows<Store>(a);
+  };
+  w_.Branch(
+      SymLe(turns_, 0),
+      [&] {
+        RenewStep(index);
+        const SpaceState& space = spaces_[index];
+        if (space.steps.is_same(1)) {
+          leave();
+        } else {
+          w_.Loop(space.step, space.steps, false, leave);
+        }
+        AtEnds(leave);
+      },
+      [] {});
 }
 
 bool Expander::IsStreamed(const Accumulator& a) const {

@@ -346,6 +346,7 @@ class Expander {
   void OpenAcrossRows();
   void StoreAcrossRows();
   bool IsStreamed(const Accumulator& a) const;
+  void LeaveWithoutTurns(const Accumulator& a);
   template <typename Move>
   void MoveAcrossRows(const Accumulator& a);
   template <typename Move>

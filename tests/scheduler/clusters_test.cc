@@ -179,7 +179,7 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_EQ(forward.grid, 336);  // Three CTAs an SM, of those that hold clusters of 16.
   EXPECT_GE(forward.stages, 2);
   EXPECT_EQ(forward.facts, (std::vector<SymbolFact>{{"N", 1, 65536}}));  // It needs no masks.
-  EXPECT_EQ(choose(kLayerNorm, "h200", 2, 65536).cluster, 1);            // So few rows are split.
+  EXPECT_EQ(choose(kLayerNorm, "h200", 2, 1 << 20).cluster, 1);          // So few rows are split.
   EXPECT_EQ(choose(kLayerNorm, "a100", 4096, 65536).cluster, 1);
   EXPECT_EQ(choose(kLayerNorm, "h200", 4096, 65537).cluster, 1);
   // The longest rows that a cluster holds.
@@ -223,6 +223,19 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_TRUE(longest.reread);
   EXPECT_FALSE(longest.one_launch);
   EXPECT_FALSE(choose(backward, "h200", 1024, 524288).persistent);
+}
+
+// Few rows that fill a CTA's registers go to clusters that load them, and what each CTA has of an
+// SM is its own.
+TEST(Clusters, FewLongRows) {
+  GroupResult result = ExpectRightInClusters(kLayerNorm, {.sizes = {{"M", 2}, {"N", 32768}}});
+  EXPECT_EQ(result.schedule.stages, 0);
+  EXPECT_EQ(result.schedule.min_ctas_per_sm, 1);
+  for (const int64_t rows : {1, 3}) {
+    result = ExpectRightInClusters(NormBackward("bf16", kSumOfAll),
+                                   {.sizes = {{"M", rows}, {"N", 16384}}});
+    EXPECT_EQ(result.schedule.grid, rows * result.schedule.cluster);
+  }
 }
 
 // A channel of all images is in as many pieces, which the threads load.

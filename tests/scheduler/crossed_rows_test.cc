@@ -49,6 +49,19 @@ TEST(CrossedRows, NormBackwardAtManySizes) {
   }
 }
 
+// A CTA's only row: in registers beside the states of its columns, as long as these have the room.
+TEST(CrossedRows, FewRows) {
+  for (const int64_t rows : {1, 3}) {
+    for (const int64_t columns : {4099, 8192, 10007}) {
+      const GroupResult result = ExpectRight(kBackward, {.sizes = {{"M", rows}, {"N", columns}}});
+      EXPECT_TRUE(result.schedule.persistent) << columns;
+      EXPECT_EQ(result.schedule.min_ctas_per_sm, 1);
+    }
+    EXPECT_FALSE(
+        ExpectRight(kBackward, {.sizes = {{"M", rows}, {"N", 16385}}}).schedule.persistent);
+  }
+}
+
 TEST(CrossedRows, FewCtasTakeManyTurns) {
   for (int grid : {1, 2, 5}) {
     for (int warps : {1, 2}) {
@@ -264,6 +277,26 @@ TEST(CrossedRows, SomeAxesOfTheRows) {
 
 // Phases of one launch for a grid that the device holds, of which all CTAs have something to merge;
 // else launches of their own.
+// States of rows that are read again lie in memory, where CTAs without rows leave neutral ones.
+TEST(CrossedRows, CtasWithoutRowsWhoseStatesLieInMemory) {
+  for (const int64_t rows : {0, 1, 3, 5}) {
+    for (const int64_t columns : {1, 40, 301}) {
+      for (const bool shift : {false, true}) {
+        const auto edit = [&](Schedule& s) {
+          s = {.kind = s.kind, .facts = s.facts};
+          s.grid = 4;
+          s.lanes_per_row = 32;
+          s.registers = 2;
+          s.vector = shift ? 4 : 1;
+          s.shift = shift;
+          s.chan_welford = true;
+        };
+        ExpectRight(kBackward, {.sizes = {{"M", rows}, {"N", columns}}, .edit = edit});
+      }
+    }
+  }
+}
+
 TEST(CrossedRows, OneLaunchWhereTheGridFits) {
   struct Plan {
     Schedule schedule;

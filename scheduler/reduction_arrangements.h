@@ -1,0 +1,52 @@
+// The arrangements that a reduction's rows and columns can have, a file each; reduction.cc says
+// which one is taken. `rows` are those of the schedule's facts and alignment.
+//
+// Thread-safety: pure functions; `schedule` is written to, nothing else.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "scheduler/choose.h"
+#include "scheduler/kept_rows.h"
+
+namespace seam::reduction {
+
+// Columns are neighbours in memory: a row to some lanes, some warps or a CTA, in registers if they
+// have the room.
+void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
+// Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
+// the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
+// memory; warps down the other columns.
+bool IsInterleaved(const SizedGroup& sized, const Schedule& schedule);
+void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
+// Short rows that vectors do not divide: blocks of them through shared memory, few lanes a row,
+// each with many single elements. Else threads load and store these one by one, a few bytes of a
+// sector each, lanes idle where a row's length is no multiple of them, and shuffles merge few
+// elements. Of rows in pieces a thread has a piece, so that no division says where its elements
+// are. False where rows are not neighbours, too long for that, or too few for that many to each SM.
+// Errors: those of Trace.
+absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& schedule);
+
+// Rows that are neighbours in memory: lanes along few of them, a cache line or less, then along
+// columns, as warps are. Where the states of a row are in parts, each CTA of its rows reads all of
+// these, so few rows also make for little of that.
+void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
+// Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
+// reads parts of sectors and cache lines, and so many of them that a few warps have them whole. The
+// states of rows that others cross take the registers of more CTAs, which only pays for vectors
+// that would be shorter still. Source: docs/schedulers.md.
+bool AreNeighboursShort(const SizedGroup& sized);
+
+// Rows of 16-byte vectors to CTAs or clusters that take them in turn and bring the next ones ahead,
+// `states` of each column in registers; rows that copies do not bring, or that would be the only
+// ones, to such that load them. False if a CTA for each row does as well, if there are so few rows
+// that more CTAs than a cluster's should share them, or if no cluster can hold a row.
+bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& schedule);
+
+// Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
+// once, and a thread keeps the states of its columns, so few of them.
+void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
+}  // namespace seam::reduction

@@ -1,0 +1,199 @@
+// Long rows to the CTAs of a cluster, a piece each: a table of pieces that were timed, of which the
+// first that fits is taken.
+#include <algorithm>
+
+#include "scheduler/reduction_arrangements.h"
+#include "scheduler/reduction_share.h"
+#include "scheduler/reduction_turns.h"
+#include "scheduler/workload.h"
+
+namespace seam::reduction {
+namespace {
+
+// Whether a CTA can hold a row, if with hardly a register for anything else.
+bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  return ShareRow(rows, VectorsOf(sized, s), SharesFor(sized), s);
+}
+
+// Whether it fits well, in half an SM's registers if the CTA has 512 threads at most.
+bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
+  if (!HoldsRow(sized, rows, s)) return false;
+  const int threads = static_cast<int>(CeilDivide(s.threads(), 128)) * 128;
+  return rows.Words(s.registers, s) + kAheadRegisters <= 65536 / (threads <= 512 ? 1024 : threads);
+}
+
+// How CTAs that take rows in turn cut one that is long, in order of preference: columns a CTA at
+// most, CTAs at most, of which a row takes one or a cluster, threads a CTA, CTAs an SM, stages at
+// most or 0 if threads load rows, whether columns are read again from shared memory instead of
+// staying in registers. Of several CTAs an SM one goes on while another waits for its cluster.
+// Source: schedules timed side by side on an H200, docs/schedulers.md.
+struct Piece {
+  int64_t columns;
+  int most_ctas, threads, ctas_per_sm, stages;
+  bool reread = false;
+};
+// 16-bit data and narrower, without weights, beside some and beside many, then wider.
+constexpr Piece kNarrowPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
+                                   {8192, 16, 128, 3, 3},        {16384, 16, 256, 3, 2, true},
+                                   {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
+constexpr Piece kFewWeightsPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
+                                       {8192, 16, 128, 3, 3},        {16384, 16, 256, 1, 3},
+                                       {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
+constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
+                                     {8192, 8, 256, 2, 2},
+                                     {32768, 16, 512, 1, 2, true},
+                                     {16384, 16, 512, 1, 3}};
+constexpr Piece kWidePieces[] = {
+    {8192, 2, 1024, 1, 3}, {4096, 8, 256, 2, 3},   {4096, 16, 256, 3, 3},  {8192, 16, 256, 3, 2},
+    {8192, 16, 256, 2, 2}, {16384, 16, 256, 2, 0}, {16384, 16, 256, 1, 2}, {8192, 16, 512, 1, 3}};
+constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
+                                         {4096, 8, 256, 2, 3},
+                                         {16384, 8, 512, 1, 2, true},
+                                         {16384, 16, 256, 1, 2, true},
+                                         {8192, 16, 512, 1, 3}};
+// Where a CTA keeps states of its columns, of 16-bit data: one state a column, and several.
+constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},  {4096, 4, 256, 2, 3},
+                                     {8192, 8, 512, 1, 3},  {16384, 16, 512, 1, 3, true},
+                                     {8192, 16, 512, 1, 3}, {4096, 16, 512, 1, 3}};
+constexpr Piece kStatesPieces[] = {{4096, 4, 256, 2, 3},
+                                   {4096, 8, 128, 2, 3},
+                                   {16384, 16, 256, 1, 3, true},
+                                   {8192, 16, 512, 1, 3},
+                                   {4096, 16, 512, 1, 3}};
+// The same of wider data.
+constexpr Piece kWideStatesPieces[] = {
+    {4096, 2, 256, 1, 3}, {8192, 16, 512, 1, 3}, {4096, 16, 512, 1, 3}};
+
+// Columns that one CTA handles as well, where it keeps states of them and elsewhere.
+constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
+                  kWideStatesCtaColumns = 6144;
+
+absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int states) {
+  const bool narrow = sized.widest_bytes < 4;
+  if (states == 0) {
+    const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
+    if (narrow) {
+      return many_weights  ? absl::MakeSpan(kWeightedPieces)
+             : weights > 0 ? absl::MakeSpan(kFewWeightsPieces)
+                           : kNarrowPieces;
+    }
+    return many_weights ? absl::MakeSpan(kWideWeightedPieces) : kWidePieces;
+  }
+  if (!narrow) return kWideStatesPieces;
+  return states == 1 ? absl::MakeSpan(kOneStatePieces) : kStatesPieces;
+}
+
+// Gives the row to a cluster whose CTAs have at most so many threads.
+void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int ctas_per_sm,
+                    Schedule& s) {
+  const int64_t vectors = CeilDivide(sized.columns, cluster * s.vector);
+  s.cluster = cluster;
+  s.registers = static_cast<int>(CeilDivide(vectors, most_threads));
+  s.lanes_per_row = 32;
+  s.warps_per_row = static_cast<int>(CeilDivide(vectors, s.registers * 32));
+  s.row_warps = 1;
+  s.min_ctas_per_sm = ctas_per_sm;
+  s.persistent = true;
+}
+
+// Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
+// few threads with many vectors each, if these hold the row, as many CTAs an SM as have the
+// registers.
+bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kThreads = 256, kLeastCtas = 2, kMostCtas = 4, kBesideWords = 38;
+  Schedule alone = s;
+  ShareInCluster(sized, 1, kThreads, kLeastCtas, alone);
+  const double words = rows.Words(alone.registers, alone);
+  if (sized.shape.crossed() || sized.rows < sized.context.device.sms ||
+      words > 65536 / (kLeastCtas * kThreads) - kAheadRegisters) {
+    return false;
+  }
+  alone.min_ctas_per_sm = std::clamp(static_cast<int>(65536 / (kThreads * (words + kBesideWords))),
+                                     kLeastCtas, kMostCtas);
+  s = alone;
+  return true;
+}
+
+// The same of rows that a cluster holds: of two CTAs an SM one goes on while the other waits.
+// Longer rows have one if there are registers for nothing else: that costs less than to read them
+// again. Few rows that no CTA holds go to more CTAs than a cluster's.
+bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kThreads = 512;
+  const DeviceInfo& device = sized.context.device;
+  const bool bare = sized.widest_bytes >= 4 && rows.AlikeWords() == 0;
+  for (int ctas = 2; ctas >= (bare ? 1 : 2); --ctas) {
+    for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
+      Schedule c = s;
+      if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
+          (sized.rows * cluster * 2 < device.sms && !HoldsRow(sized, rows, c))) {
+        continue;
+      }
+      ShareInCluster(sized, cluster, kThreads, ctas, c);
+      AlignToKept(rows, sized.columns, c);
+      const int single = c.vector * sized.widest_bytes < 16 ? kSingleWords : 0;
+      if (rows.Words(c.registers, c) + single > 65536 / (ctas * c.threads()) - kOtherRegisters ||
+          rows.KeptBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
+        continue;
+      }
+      c.grid = static_cast<int>(std::min<int64_t>(
+          {sized.rows * cluster, int64_t{ctas} * CtasInClusters(device, cluster), 65535}));
+      if (ctas > 1 && c.columns_at_once() == sized.columns) PinColumns(sized, c);
+      s = c;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+  const DeviceInfo& device = sized.context.device;
+  const double weights = rows.AlikeWords();
+  const int64_t enough = states == 0                              ? kCtaColumns
+                         : sized.widest_bytes >= 4                ? kWideStatesCtaColumns
+                         : states == 1 && !TakesTickets(sized, s) ? kOneStateCtaColumns
+                                                                  : kStatesCtaColumns;
+  if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
+    return false;
+  // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
+  constexpr int kFewTurns = 20;
+  const bool fits = states == 0 && FitsCta(sized, rows, s);
+  for (const Piece& piece : PiecesFor(sized, weights, states)) {
+    Schedule c = s;
+    const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
+    // Nothing but a cluster shares the states of columns.
+    const bool few_rows = states == 0 ? sized.rows * cluster * 2 < device.sms
+                                      : cluster == 1 && sized.rows <= device.sms;
+    if (cluster > std::min(piece.most_ctas, device.max_cluster) || few_rows) continue;
+    ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
+    c.reread = piece.reread;
+    // Which CTAs have which rows matters to nothing but what they sum over rows.
+    c.tickets = piece.stages > 0 && !sized.shape.crosses_all_rows();
+    const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
+    const double words = states + weights + (c.reread ? 0 : sized.input_words);
+    if (c.registers * c.vector * words > registers - kOtherRegisters) continue;
+    const int64_t stage = rows.StageBytes(c);
+    if (stage == 0) continue;
+    const int64_t room =
+        device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);
+    if (room < 0) continue;
+    c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
+    if (c.stages < 2 && piece.stages > 0) continue;
+    c.pace = PaceOf(sized, stage, c);
+    const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
+    if (fits && sized.rows * c.cluster < kFewTurns * resident) return false;
+    c.grid = static_cast<int>(std::min<int64_t>(sized.rows * c.cluster, resident));
+    PinColumns(sized, c);
+    s = c;
+    return true;
+  }
+  if (states > 0) return false;
+  // Pieces that give a warp's lanes a vector each.
+  const bool pieces =
+      sized.run < sized.columns && sized.run >= 32 * s.vector && sized.widest_bytes < 4;
+  if ((!fits || pieces) && ChooseLoadingCta(sized, rows, s)) return true;
+  return !fits && ChooseLoadingCluster(sized, rows, s);
+}
+
+}  // namespace seam::reduction

@@ -1,0 +1,199 @@
+// Rows that some reductions cross, to CTAs that take several in turn: how many columns a thread
+// keeps the states of, and which rows copies bring ahead.
+#include <algorithm>
+#include <numeric>
+
+#include "scheduler/reduction_arrangements.h"
+#include "scheduler/reduction_share.h"
+#include "scheduler/reduction_turns.h"
+
+namespace seam::reduction {
+namespace {
+
+// Registers of a row and the states of its columns, at most.
+constexpr int kMostRowRegisters = 120;
+// What a thread of a large CTA of shifted rows has beside these.
+constexpr int kLargeShiftedRegisters = 34;
+
+// Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
+// room, up to three. Rows for which there are too few registers are read from there by each pass.
+void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+  const DeviceInfo& device = sized.context.device;
+  const int64_t stage = rows.StageBytes(s);
+  if (device.max_cluster == 1 || stage == 0 || sized.rows <= s.grid * s.rows_per_cta()) return;
+  const int64_t room = device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) -
+                       kOtherSharedBytes - rows.KeptBytes(s);
+  const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
+  if (stages < 2) return;
+  s.stages = stages;
+  s.tickets = TakesTickets(sized, s);
+  s.pace = PaceOf(sized, stage, s);
+  const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
+  const double ends = s.shift ? 1.5 * kEndWords : 0;
+  const int beside =
+      s.shift && s.threads() > kLargeShifted ? kLargeShiftedRegisters : kAheadRegisters;
+  s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
+             std::min(registers - beside, kMostRowRegisters);
+  constexpr int64_t kLongStage = 32768;
+  if (!s.reread && stage >= kLongStage && HasFewTurns(sized, s)) s.stages = 2;
+}
+
+// The row of few turns: threads with one vector each, or two, in CTAs of 512 or more. False if
+// there are more turns, or if rows of one state a column are short.
+bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+  constexpr int kThreads = 512, kLeastThreads = 32;
+  constexpr Share kShares[] = {{1, kLeastThreads, kThreads}, {2, kLeastThreads, 768}};
+  const int64_t vectors = VectorsOf(sized, s);
+  if (sized.widest_bytes >= 4 || s.shift || (states == 1 && vectors < kThreads)) return false;
+  Schedule few = s;
+  if (!ShareRow(rows, vectors, kShares, few)) return false;
+  few.persistent = true;
+  few.row_warps = std::max(1, kThreads / 32 / few.warps_per_row);
+  few.min_ctas_per_sm = 1;
+  if (!HasFewTurns(sized, few)) return false;
+  if (states == 1) PinColumns(sized, few);
+  s = few;
+  return true;
+}
+
+// The row of CTAs that have no other one: the first share that leaves compilers room to unpack
+// ahead, or the first that fits at all. False if there is none: the row is then read again, and the
+// states of its columns are written as they come.
+bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
+                  absl::Span<const Share> shares, Schedule& s) {
+  for (const int beside : {kOtherRegisters + kUnpackedWords, kOtherRegisters}) {
+    for (const Share& share : shares) {
+      Schedule c = s;
+      if (!ShareRow(rows, VectorsOf(sized, s), {&share, 1}, c)) continue;
+      // An SM's four schedulers have equal parts of its registers.
+      const int warps = static_cast<int>(CeilDivide(c.lanes_per_row * c.warps_per_row, 128)) * 4;
+      const double words = c.registers * c.vector * (sized.input_words + states);
+      if (words + beside > std::min(255, 65536 / (32 * warps))) continue;
+      s = c;
+      return true;
+    }
+  }
+  return false;
+}
+
+// A thread keeps the states of its columns through all turns. Where copies bring the next row, few
+// threads with many columns each: 16 or 32 of them, of wider data 8 as long as that takes no more
+// than a CTA of 512. Source: schedules timed side by side on an H200, docs/schedulers.md.
+void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+  const int64_t vectors = VectorsOf(sized, s);
+  Schedule one = s;
+  if (s.shift) one.lanes_per_row = 32;  // A CTA's rows would not start alike.
+  const DeviceInfo& device = sized.context.device;
+  const bool several_turns = sized.rows > device.sms;
+  const bool ahead =
+      device.max_cluster > 1 && several_turns && rows.StageBytes(one) > 0 && states <= 2;
+  const int some = std::max(1, (states <= 2 ? 16 : 8) / s.vector);
+  const int few = std::max(1, some / 2);
+  const bool few_states = states == 1 && !s.shift;
+  const bool by_ticket = ahead && TakesTickets(sized, s);
+  if (ahead && !by_ticket && ShareFewTurns(sized, rows, states, s)) return;
+  if (ahead && sized.widest_bytes >= 4) {
+    const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
+  } else if (by_ticket) {
+    const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
+  } else if (ahead && s.shift && states > 1) {
+    const Share shares[] = {{some, 32, 640}, {2 * some, 256, 512}, {few, 1, 1024}};
+    s.persistent = ShareRow(rows, vectors, shares, s);
+  } else if (ahead) {
+    // 32 where each of an SM's four schedulers gets as many warps, and of short rows.
+    const Share shares[] = {{2 * some, 1, few_states ? 8 : 128},
+                            {2 * some, 256, 256},
+                            {some, 32, 768},
+                            {few, 1, 768},
+                            {2 * some, 128, 1024}};
+    // Of one state a column, fewer where that takes an odd number of many warps.
+    const int64_t warps = CeilDivide(vectors, 32 * some);
+    const int first = few_states && warps > 8 && warps <= 12 && warps % 2 == 1 ? 3 : 0;
+    s.persistent = ShareRow(rows, vectors, absl::MakeConstSpan(shares).subspan(first), s);
+  } else {
+    const Share shares[] = {{some, 1, 512}, {some, 1, 1024}, {2 * some, 1, 1024}};
+    s.persistent = several_turns ? ShareRow(rows, vectors, shares, s)
+                                 : ShareOnlyRow(sized, rows, states, shares, s);
+  }
+  const int threads = s.lanes_per_row * s.warps_per_row;
+  s.row_warps = threads >= 128 || (ahead && s.shift) ? 1 : std::max(1, 4 / s.warps_per_row);
+  const int held = s.registers * s.vector;
+  const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
+  s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
+  if (!ahead) return;
+  if (!s.shift && !by_ticket && s.registers == some && threads >= 256 &&
+      (few_states || threads <= 384)) {
+    PinColumns(sized, s);
+  }
+  // Threads of an SM: fewer the more columns each has.
+  const bool few_threads = few_states || (s.shift && states > 1);
+  const bool wide = sized.widest_bytes >= 4;
+  const int threads_per_sm = s.registers >= 2 * some             ? 256
+                             : s.registers == few                ? (wide ? 512 : 768)
+                             : few_threads && s.threads() == 256 ? 512
+                             : s.threads() > 256                 ? (few_states ? 480 : 768)
+                                                                 : 480;
+  s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
+  // Of rows that go by ticket, and of small CTAs with many columns a thread, no SM has less.
+  if (s.registers >= 2 * some && (by_ticket || s.threads() < 128))
+    s.min_ctas_per_sm = static_cast<int>(CeilDivide(threads_per_sm, s.threads()));
+}
+
+}  // namespace
+
+void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  // Lanes to what is contiguous all the same, vectors only to columns.
+  const bool rows_are_neighbours = s.outer;
+  s.outer = false;
+  if (rows_are_neighbours) s.vector = 1;
+  const int states = ColumnStates(sized);
+  if (!rows_are_neighbours && !s.blocks && states <= 2 && ChooseCluster(sized, rows, states, s))
+    return;
+  if (s.blocks) {
+    // Chosen.
+  } else if (rows_are_neighbours) {
+    const int row_lanes = PowerOfTwoAtLeast(sized.rows, 32);
+    s.lanes_per_row = 32 / row_lanes;
+    s.registers = 16;
+    s.warps_per_row = static_cast<int>(
+        std::clamp<int64_t>(CeilDivide(sized.columns, s.lanes_per_row * s.registers), 1, 32));
+    s.row_warps = std::max(1, 4 / s.warps_per_row);
+    s.persistent = s.columns_per_step() >= sized.columns;
+  } else if (states == 0) {
+    ChooseInner(sized, rows, s);
+  } else {
+    ShareCrossedRow(sized, rows, states, s);
+  }
+  FitKept(sized, rows, s);
+  int64_t most = ResidentCtas(s, sized.context.device);
+  if (states > 0 && !s.persistent) {
+    // States in memory: a warp takes them up and puts them back. No more of them than stay in the
+    // L2 cache, if that leaves work for every SM.
+    s.lanes_per_row = 32;
+    s.warps_per_row = 16;
+    s.row_warps = s.min_ctas_per_sm = 1;
+    s.registers = std::max(1, 8 / s.vector);
+    FitKept(sized, rows, s);
+    const int64_t place_bytes = std::max<int64_t>(sized.columns, 1) * states * 4;
+    most = std::clamp(sized.context.device.l2_bytes / place_bytes, int64_t{1}, most);
+  }
+  const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
+  int64_t grid = std::min<int64_t>({sets, most, 65535});
+  if (s.shift) {
+    // All rows that a CTA takes start equally far from an aligned address; CTAs without rows leave
+    // neutral states, which is for nothing where these lie in memory.
+    const int64_t step = s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta());
+    const int64_t more = CeilDivide(grid, step) * step;
+    if (s.persistent && more <= most) {
+      grid = more;
+    } else if (grid >= step) {
+      grid = grid / step * step;
+    }
+  }
+  s.grid = static_cast<int>(grid);
+  if (s.persistent && !rows_are_neighbours && !s.blocks) ChooseStages(sized, rows, states, s);
+}
+
+}  // namespace seam::reduction

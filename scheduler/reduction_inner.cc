@@ -1,0 +1,171 @@
+// Rows whose columns are neighbours in memory, to some lanes, some warps or a CTA: as many vectors
+// a thread, and as many CTAs an SM, as its registers are good for.
+#include <algorithm>
+#include <vector>
+
+#include "scheduler/reduction_arrangements.h"
+#include "scheduler/reduction_share.h"
+#include "scheduler/workload.h"
+
+namespace seam::reduction {
+namespace {
+
+// Instructions of a point that have so much under way that its threads want more registers: those
+// of a random number are enough.
+constexpr int kBusyInstructions = 96;
+
+// Registers of a thread for masks where it has few, for a second input of four vectors, and for
+// weights of more than a word a column of rows that are a warp's or less.
+constexpr int kMaskWords = 6, kSecondInputWords = 6, kWideWeightWords = 24;
+
+// kEndWords beside weights of up to a word a column, whose vectors lie unaligned; and for all that
+// is beside the data where there are more of those: what that takes hides behind more CTAs.
+constexpr int kWeightedEndWords = 6;
+constexpr double kUnalignedWords = 26.5;
+
+// Words of weights of a thread that still are loaded early.
+constexpr double kEarlyWords = 8;
+
+// Registers that a thread has beside what it holds, as long as enough threads fit an SM.
+constexpr int kFreeWords = 56;
+// Fewer spill.
+constexpr int kFewestFreeWords = 24;
+
+// More of vectors that memory keeps narrower than 16 bytes, while these leave a CTA's threads: as
+// much under way, and as much to do beside what a thread does once.
+std::vector<Share> OfNarrowVectors(absl::Span<const Share> shares, const SizedGroup& sized,
+                                   const Schedule& s) {
+  constexpr int kLeastThreads = 128, kMostPoints = 32;
+  std::vector<Share> more;
+  for (int times = 16 / (s.vector * sized.widest_bytes); times > 1; times /= 2) {
+    for (const Share& share : shares) {
+      if (share.registers * times * s.vector > kMostPoints) continue;
+      more.push_back({share.registers * times, std::max(share.least, kLeastThreads), share.most});
+    }
+  }
+  return more;
+}
+
+// The same where rows share a warp: up to eight a thread, and no thread without.
+bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
+  constexpr int kMostVectors = 8;
+  if (s.vector == 1 || s.vector * sized.widest_bytes >= 16) return false;
+  const int lanes = PowerOfTwoAtLeast(CeilDivide(vectors, kMostVectors), 64);
+  if (lanes >= 32) return false;
+  s.lanes_per_row = lanes;
+  s.warps_per_row = 1;
+  s.registers = static_cast<int>(CeilDivide(vectors, lanes));
+  return true;
+}
+
+}  // namespace
+
+void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  const int64_t vectors = VectorsOf(sized, s);
+  const bool narrow = sized.widest_bytes < 4;
+  const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;
+  const double weights = rows.AlikeWords();
+  const bool many_weights = weights >= kManyWeights;
+  const bool wide_weights = weights > kManyWeights;
+  const bool unaligned_weights = s.shift && many_weights && !wide_weights;
+  // Beside many weights masks cost registers.
+  const Share share_two = {2, !many_weights ? 16 : vectors % 64 == 0 ? 64 : 96, 256};
+  const absl::Span<const Share> shares = SharesFor(sized);
+  const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s) ||
+                                 (!s.shift && ShareWarp(sized, vectors, s));
+  const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && !wide_weights &&
+                   ShareRow(rows, vectors, {&share_two, 1}, s);
+  s.persistent = of_narrow_vectors || two || ShareRow(rows, vectors, shares, s);
+  if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
+    PinColumns(sized, s);
+  if (!s.persistent) {
+    s.lanes_per_row = 32;
+    s.warps_per_row = 16;
+    // Compilers unpack narrow data of all inputs ahead.
+    const bool room =
+        rows.Words(2, s) <= kMostWords / 2 && (!narrow || sized.input_words + weights <= 1);
+    s.registers = room ? 2 : 1;
+  }
+  // CTAs of at least 128 threads, several short rows in each.
+  AlignToKept(rows, sized.columns, s);
+  const int threads = s.lanes_per_row * s.warps_per_row;
+  s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
+  // Weights are loaded early where they take few registers or rows share a warp.
+  const int points = s.registers * s.vector;
+  s.early = narrow && !s.shift && s.persistent && weights > 0 && !wide_weights &&
+            ((weights * points <= kEarlyWords && threads <= 128) || s.lanes_per_row < 32);
+  // Half of an SM's threads hide the latency of memory, more where each has little under way; more
+  // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
+  // wait at a barrier.
+  const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
+  const bool masks = s.columns_per_step() > sized.columns;
+  const int hiding = busy                    ? 768
+                     : two                   ? 1536
+                     : unaligned_weights     ? 1280
+                     : masks && many_weights ? 896
+                                             : 1024;
+  // Where weights lie unaligned, rather more of them.
+  const int rounding = unaligned_weights ? s.threads() - 1 : s.threads() / 2;
+  s.min_ctas_per_sm = std::max(s.threads() <= 768 ? 2 : 1, (hiding + rounding) / s.threads());
+  // Addresses of many vectors of a few bytes, and single elements that lie unpacked.
+  double single = s.vector <= 2 && s.registers > 8 ? kSingleWords : 0;
+  if (single > 0 && narrow && s.vector == 1)
+    single += points * (sized.large_inputs - sized.input_words);
+  // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
+  if (narrow) {
+    const double beside =
+        !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0) +
+                       (wide_weights && s.warps_per_row == 1 ? kWideWeightWords : 0)
+        : unaligned_weights
+            ? kUnalignedWords
+            : kUnpackedWords + (weights > 0 ? kWeightedEndWords : kEndWords) * sized.large_inputs;
+    const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
+                         (two && masks ? kMaskWords : 0) + rows.KeptWords(s);
+    const int fit = static_cast<int>(65536 / (s.threads() * words));
+    s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
+  }
+  // No more threads than have the registers for what they hold.
+  const int fit = static_cast<int>(
+      65536 /
+      (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
+  s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
+}
+
+bool IsInterleaved(const SizedGroup& sized, const Schedule& s) {
+  constexpr int kFewVectors = 8;
+  return sized.beside > 1 && sized.run < sized.columns && sized.run <= kFewVectors * s.vector;
+}
+
+void ChooseInterleaved(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  s.lanes_per_row = PowerOfTwoAtLeast(CeilDivide(sized.run, s.vector), 32);
+  s.lanes_per_row = std::max<int>(s.lanes_per_row, 32 / PowerOfTwoAtLeast(sized.beside, 32));
+  // Rows that CTAs cannot share: fewer beside each other, as long as those of a warp fill a sector.
+  while (sized.shape.crossed() && s.lanes_per_row < 32 &&
+         16 / s.lanes_per_row * sized.run * sized.widest_bytes >= kSectorBytes &&
+         CeilDivide(sized.rows, 32 / s.lanes_per_row) < 2 * sized.context.device.sms) {
+    s.lanes_per_row *= 2;
+  }
+  const int64_t vectors = CeilDivide(sized.columns, int64_t{s.vector} * s.lanes_per_row);
+  s.registers = rows.Words(4, s) <= kMostWords / 2 ? 4 : 2;
+  if (sized.shape.crossed() && vectors > 16 * s.registers && rows.Words(8, s) <= kMostWords / 2)
+    s.registers = 8;
+  s.warps_per_row = static_cast<int>(std::clamp<int64_t>(CeilDivide(vectors, s.registers), 1, 16));
+  s.persistent = s.columns_per_step() >= sized.columns;
+  AlignToKept(rows, sized.columns, s);
+  s.row_warps = std::max(1, 4 / s.warps_per_row);
+  if (!s.persistent) {
+    // As many points in hand, whatever the vector: memory is as busy, and the chunks of statistics
+    // are as large.
+    constexpr int kPoints = 32;
+    s.registers = std::clamp(kPoints / s.vector, 2, 8);
+    while (s.registers > 2 && rows.Words(s.registers, s) > kMostWords / 2) s.registers /= 2;
+    s.warps_per_row = sized.shape.crossed() ? 16 : 8;
+    AlignToKept(rows, sized.columns, s);
+  }
+  const bool light = !s.persistent && sized.widest_bytes < 4;
+  const double words = rows.Words(s.registers, s) + rows.KeptWords(s) + kFewestFreeWords;
+  const int fit = light ? static_cast<int>(65536 / (s.threads() * words)) : 768 / s.threads();
+  s.min_ctas_per_sm = std::clamp(fit, 1, std::max(1, 1024 / s.threads()));
+}
+
+}  // namespace seam::reduction

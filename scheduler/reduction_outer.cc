@@ -1,0 +1,204 @@
+// Rows that are neighbours in memory: tiles of them and of columns that a CTA or a cluster has in
+// hand.
+#include <algorithm>
+#include <utility>
+
+#include "scheduler/kernel/tile.h"
+#include "scheduler/reduction_arrangements.h"
+#include "scheduler/workload.h"
+
+namespace seam::reduction {
+namespace {
+
+// Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference:
+// of several CTAs one loads while another computes. Fewer rows have more threads a row, which then
+// hold it all; less than a sector pays for nothing.
+struct OuterTile {
+  int bytes, ctas, cluster = 1;
+};
+constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {128, 2, 8},
+                                     {32, 2},  {128, 1}, {64, 1}, {32, 1}};
+// The same of rows that are read again.
+constexpr OuterTile kStreamedTiles[] = {{128, 2}, {128, 2, 2}, {128, 2, 4}, {64, 2}, {32, 2}};
+
+// Registers of a thread for each of its rows: states, and what is read once a row.
+int RowWords(const SizedGroup& sized) {
+  const Fusion& group = *sized.group;
+  int words = static_cast<int>(group.inputs().size()) - sized.large_inputs;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    const OpClass c = group.info(e).op_class;
+    if (c == OpClass::Welford) words += 2;  // Of rows that are held, mean and squares.
+    if (c == OpClass::Reduction) words += kernel::NumComponents(group.op(e));
+  }
+  return words;
+}
+
+// Whether anything over the columns of a row waits for what they are folded to.
+bool ReadsRowsAgain(const SizedGroup& sized) {
+  const Fusion& group = *sized.group;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (sized.shape.Columns(sized.shape.axes.space(e)).empty()) continue;
+    for (ValId v : group.operands(e))
+      if (sized.shape.depth[v.index()] > 0) return true;
+  }
+  return false;
+}
+
+// Of rows that are neighbours: threads of an SM that have 128 registers each, registers for
+// addresses, and points in hand that are few.
+constexpr int kOuterThreads = 512, kAddressWords = 28, kFewPoints = 32;
+
+// Lanes along so many bytes of neighbouring rows, the others down the columns. Rows whose states
+// are merged lie in a CTA all together: the lanes, and the warps side by side, that this takes.
+// Where one warp's lanes are not enough the schedule is refused.
+void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
+  const int even = s.neighbours & -s.neighbours;
+  s.row_warps = s.neighbours / even;
+  const int row_vector = s.vector * s.row_warps;
+  const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
+  const int enough = PowerOfTwoAtLeast(CeilDivide(sized.rows, row_vector), lanes);
+  s.lanes_per_row = 32 / std::min(32, std::max(enough, even / std::min(even, s.vector)));
+}
+
+// Warps down the columns too. Vectors that a thread has then, if it has all of them.
+int64_t TakeTile(const SizedGroup& sized, const OuterTile& tile, Schedule& s) {
+  constexpr int kFewVectors = 8;
+  LieAlongRows(sized, tile.bytes, s);
+  s.cluster = tile.cluster;
+  const int64_t per_warp = CeilDivide(sized.columns, s.lanes_per_row * s.cluster);
+  const int64_t most = std::max(1, kOuterThreads / 32 / tile.ctas / s.row_warps);
+  int64_t warps = std::clamp<int64_t>(CeilDivide(per_warp, kFewVectors), 1, most);
+  if (s.neighbours > 1) {  // As many of the CTA's threads to each of its rows.
+    const int64_t least = std::max(1, s.vector / s.lanes_per_row);
+    warps = CeilDivide(warps, least) * least;
+  }
+  s.warps_per_row = static_cast<int>(warps);
+  return CeilDivide(per_warp, warps);
+}
+
+int64_t OuterCtas(const SizedGroup& sized, const Schedule& s) {
+  return CeilDivide(sized.rows, s.rows_per_cta()) * s.cluster;
+}
+
+// Each of a CTA's rows has as many of its threads.
+bool MayCluster(const SizedGroup& sized, const Schedule& s) {
+  return s.cluster == 1 || (s.cluster <= sized.context.device.max_cluster && s.vector > 1 &&
+                            !sized.shape.keeps_columns() && s.threads() % s.rows_per_cta() == 0);
+}
+
+// Rows that a CTA or a cluster holds whole.
+bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, Schedule& s) {
+  constexpr int kWaves = 4;
+  const double most = 65536 / kOuterThreads - kAddressWords - RowWords(sized) * s.vector;
+  const DeviceInfo& device = sized.context.device;
+  for (const OuterTile& tile : kOuterTiles) {
+    Schedule t = s;
+    const int64_t registers = TakeTile(sized, tile, t);
+    const int64_t ctas = OuterCtas(sized, t);
+    const bool few = registers * t.vector <= kFewPoints;
+    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), t) <= most &&
+                      ctas * 2 >= device.sms;
+    // A cluster waits for its slowest CTA, while others go on where there are many.
+    const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && MayCluster(sized, t) &&
+                                            ctas >= kWaves * tile.ctas * device.sms);
+    const bool in_hand = few && tile.cluster == 1 && (reads_again || tile.bytes == 128);
+    if (!pays || !((fits && reads_again) || in_hand)) continue;
+    s = t;
+    s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
+    s.persistent = true;
+    if (!few) s.min_ctas_per_sm = kOuterThreads / s.threads();
+    return true;
+  }
+  return false;
+}
+
+// The same of neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache
+// line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
+// thread of so few has many registers.
+bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kQuarters = 4;
+  const DeviceInfo& device = sized.context.device;
+  const int row_words = RowWords(sized);
+  // A quarter of an SM has the registers for a quarter of its warps, or for one more.
+  const auto registers = [&](const Schedule& t, int ctas) {
+    const auto warps = static_cast<int>(CeilDivide(ctas * t.threads() / 32, kQuarters));
+    return std::min(device.registers_per_sm / (kQuarters * 32 * warps) / 8 * 8, 248);
+  };
+  const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
+    LieAlongRows(sized, bytes, t);
+    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
+    for (t.warps_per_row = 1; t.threads() <= kMostThreads; t.warps_per_row *= 2) {
+      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+      const bool few = t.cluster == 1 && t.registers * t.vector <= kFewPoints;
+      const bool idle = t.columns_at_once() * 4 > sized.columns * 5;
+      if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 ||
+          (idle && t.warps_per_row * t.cluster > 1) ||
+          (OuterCtas(sized, t) < least_in_all && !(few && least_ctas == 1))) {
+        continue;
+      }
+      const double need = rows.Words(t.registers, t) + kAddressWords + row_words * t.vector;
+      const int most = std::min(kMostCtas, device.max_threads_per_sm / t.threads());
+      int ctas = 0;
+      while (ctas < most && need <= registers(t, ctas + 1)) ++ctas;
+      if (ctas < least_ctas) continue;
+      t.min_ctas_per_sm = ctas;
+      t.persistent = true;
+      if (t.columns_at_once() == sized.columns) PinColumns(sized, t);
+      s = t;
+      return true;
+    }
+    return false;
+  };
+  const std::pair<int, int64_t> choices[] = {{2, device.sms}, {1, device.sms}, {1, device.sms / 2}};
+  for (const auto& [least_ctas, least_in_all] : choices) {
+    for (Schedule t = s; t.vector > 1 && t.vector * sized.widest_bytes >= kNarrowBytes;
+         t.vector /= 2) {
+      for (const int bytes : {128, 64}) {
+        for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
+          if (hold(t, bytes, least_ctas, least_in_all)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kMostRowWords = 48, kStreamedBytes = 128, kMostStreamedWords = 120;
+  const bool reads_again = ReadsRowsAgain(sized);
+  if (s.neighbours > 1 && reads_again && HoldNeighbours(sized, rows, s)) return;
+  // Narrower vectors leave more registers for columns.
+  const int row_words = RowWords(sized);
+  while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
+  if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
+  // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
+  for (const OuterTile& tile : kStreamedTiles) {
+    TakeTile(sized, tile, s);
+    if (!MayCluster(sized, s)) continue;
+    if (!sized.shape.crossed() || OuterCtas(sized, s) * 4 >= sized.context.device.sms * 3 ||
+        tile.bytes == 32) {
+      break;
+    }
+  }
+  // The next step's vectors are under way beside those and what a thread has of its rows.
+  s.registers = std::max(
+      1, kStreamedBytes / (s.vector * sized.widest_bytes * std::max(1, sized.large_inputs)));
+  while (s.registers > 1 &&
+         s.vector * (s.registers * sized.input_words + row_words) > kMostStreamedWords) {
+    s.registers /= 2;
+  }
+  s.min_ctas_per_sm = 2;
+}
+
+bool AreNeighboursShort(const SizedGroup& sized) {
+  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
+  if (sized.shape.crossed() && sized.run % kWideRun == 0) return false;
+  const int64_t odd = sized.run / (sized.run & -sized.run);
+  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
+         sized.run * sized.widest_bytes < kMostBytes;
+}
+
+}  // namespace seam::reduction

@@ -1,0 +1,74 @@
+#include "scheduler/reduction_share.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "scheduler/workload.h"
+
+namespace seam::reduction {
+
+absl::Span<const Share> SharesFor(const SizedGroup& sized) {
+  static constexpr Share kNarrow[] = {{4, 8, 768}, {2, 1, 128}, {8, 1, 1024}, {2, 1, 512}};
+  static constexpr Share kWide[] = {
+      {2, 1, 256}, {4, 1, 768}, {8, 1, 512}, {4, 1, 1024}, {8, 1, 1024}};
+  return sized.widest_bytes < 4 ? absl::MakeConstSpan(kNarrow) : kWide;
+}
+
+bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> shares, Schedule& s) {
+  for (bool wasteful : {false, true}) {
+    for (const Share& share : shares) {
+      if (rows.Words(share.registers, s) > kMostWords) continue;
+      int64_t threads = CeilDivide(vectors, share.registers);
+      threads = threads < 32 ? PowerOfTwoAtLeast(threads, 32) : CeilDivide(threads, 32) * 32;
+      if (threads < share.least || threads > share.most) continue;
+      if (!wasteful && threads * share.registers * 4 > vectors * 5) continue;
+      s.registers = share.registers;
+      s.lanes_per_row = static_cast<int>(std::min<int64_t>(threads, 32));
+      s.warps_per_row = static_cast<int>(CeilDivide(threads, 32));
+      return true;
+    }
+  }
+  return false;
+}
+
+void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& s) {
+  constexpr int kMostWarps = 16;
+  const int64_t period = rows.KeptPeriod();
+  if (period == 0 || 2 * period > columns) return;
+  const int64_t of_warp = int64_t{s.lanes_per_row} * (s.outer ? 1 : s.vector);
+  const int64_t step = period / std::gcd(period, of_warp);
+  int64_t warps = CeilDivide(s.warps_per_row, step) * step;
+  if (!s.persistent && warps > kMostWarps) warps = kMostWarps / step * step;
+  if (warps == 0 || warps == s.warps_per_row || warps > kMostWarps) return;
+  const int64_t registers =
+      s.persistent ? CeilDivide(columns, of_warp * warps * s.cluster) : s.registers;
+  if (s.persistent && registers * of_warp * warps * s.cluster * 4 > columns * 5) return;
+  s.warps_per_row = static_cast<int>(warps);
+  s.registers = static_cast<int>(registers);
+}
+
+void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  const int64_t room = sized.context.device.smem_bytes_per_cta - kOtherSharedBytes;
+  while (rows.KeptBytes(s) > room) {
+    if (s.row_warps > 1) {
+      s.row_warps = 1;
+      continue;
+    }
+    s.persistent = false;
+    if (s.registers > 1) {
+      s.registers /= 2;
+    } else if (s.warps_per_row > 1) {
+      s.warps_per_row /= 2;
+    } else if (s.vector > 1) {
+      s.vector /= 2;
+    } else {
+      break;
+    }
+  }
+  if (const int64_t bytes = rows.KeptBytes(s); bytes > 0) {
+    s.min_ctas_per_sm =
+        static_cast<int>(std::clamp<int64_t>(room / bytes, 1, std::max(1, s.min_ctas_per_sm)));
+  }
+}
+
+}  // namespace seam::reduction

@@ -1,0 +1,55 @@
+// How threads share a row, and the registers that this takes: what the arrangements of a reduction
+// have in common.
+//
+// Thread-safety: pure functions; `schedule` is written to, nothing else.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "scheduler/choose.h"
+#include "scheduler/kept_rows.h"
+
+namespace seam::reduction {
+
+// How many vectors a thread holds while a row takes at least and at most so many threads, in order
+// of preference. 16-bit data want two for short rows, so that many CTAs fit an SM, and four, which
+// is 64 bytes in flight, for long ones and beside weights; wider data few and narrow while that
+// keeps memory busy, more for longer rows, one CTA an SM only for rows that need it. Source:
+// schedules timed side by side on an H200, docs/schedulers.md.
+struct Share {
+  int registers, least, most;
+};
+// For data of 16 bits and narrower, and for wider.
+absl::Span<const Share> SharesFor(const SizedGroup& sized);
+
+// Registers of a thread that unpacks narrow data, beside these.
+inline constexpr int kUnpackedWords = 34;
+// Registers of a thread for an element of a row's ends, and for where these and the body are, of an
+// input.
+inline constexpr int kEndWords = 8;
+// Registers for the addresses of a thread's many single elements.
+inline constexpr int kSingleWords = 12;
+// Registers for what a thread has beside a row and the states of its columns, and the same where
+// copies bring rows to CTAs of their own.
+inline constexpr int kOtherRegisters = 40, kAheadRegisters = 48;
+// Words of weights at a point from which they are loaded late; more want four vectors a thread.
+inline constexpr double kManyWeights = 1;
+// Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
+inline constexpr int64_t kShiftedVectors = 16;
+
+// Shares a row of `vectors` vectors among lanes and warps: a power of two below a warp, whole warps
+// above. A share that would idle more than a quarter of the row's threads is taken only if there is
+// none better. False if no CTA holds the row.
+bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> shares,
+              Schedule& schedule);
+
+// Gives rows so many warps that a thread has the same ones of the columns that are kept in all of
+// its registers, if that idles few of them: it then leaves one state for all.
+void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& schedule);
+
+// Leaves room in shared memory for the states of columns that are kept: fewer rows a CTA, then
+// fewer columns at once, of rows that are read again.
+void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
+}  // namespace seam::reduction
