@@ -24,9 +24,10 @@ bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
 
 // How CTAs that take rows in turn cut one that is long, in order of preference: columns a CTA at
 // most, CTAs at most, of which a row takes one or a cluster, threads a CTA, CTAs an SM, stages at
-// most or 0 if threads load rows, whether columns are read again from shared memory instead of
-// staying in registers. Of several CTAs an SM one goes on while another waits for its cluster.
-// Source: schedules timed side by side on an H200, docs/schedulers.md.
+// most, two at least unless it is one, or 0 if threads load rows, whether columns are read again
+// from shared memory instead of staying in registers. Of several CTAs an SM one goes on while
+// another waits for its cluster. Source: schedules timed side by side on an H200,
+// docs/schedulers.md.
 struct Piece {
   int64_t columns;
   int most_ctas, threads, ctas_per_sm, stages;
@@ -61,8 +62,14 @@ constexpr Piece kStatesPieces[] = {{4096, 4, 256, 2, 3},
                                    {8192, 16, 512, 1, 3},
                                    {4096, 16, 512, 1, 3}};
 // The same of wider data.
-constexpr Piece kWideStatesPieces[] = {
-    {4096, 2, 256, 1, 3}, {8192, 16, 512, 1, 3}, {4096, 16, 512, 1, 3}};
+constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
+                                       {8192, 16, 512, 1, 3},
+                                       {4096, 16, 512, 1, 3},
+                                       {16384, 16, 512, 1, 1, true}};
+
+// Registers beside what a thread keeps through all turns where it reads rows again from shared
+// memory.
+constexpr int kRereadRegisters = 30;
 
 // Columns that one CTA handles as well, where it keeps states of them and elsewhere.
 constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
@@ -172,14 +179,16 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     c.tickets = piece.stages > 0 && !sized.shape.crosses_all_rows();
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
-    if (c.registers * c.vector * words > registers - kOtherRegisters) continue;
+    if (c.registers * c.vector * words >
+        registers - (c.reread ? kRereadRegisters : kOtherRegisters))
+      continue;
     const int64_t stage = rows.StageBytes(c);
     if (stage == 0) continue;
     const int64_t room =
         device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);
     if (room < 0) continue;
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
-    if (c.stages < 2 && piece.stages > 0) continue;
+    if (c.stages < std::min(2, piece.stages)) continue;
     c.pace = PaceOf(sized, stage, c);
     const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
     if (fits && sized.rows * c.cluster < kFewTurns * resident) return false;

@@ -72,15 +72,6 @@ int StatesAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& 
   return states;
 }
 
-// Bytes of the widest input that has all of these axes.
-int WidestInput(const Fusion& fusion, const AxisMap& axes, const AxisSet& space) {
-  int bytes = 1;
-  for (ValId v : fusion.inputs()) {
-    if (IsSubset(space, axes.axes(v))) bytes = std::max(bytes, DTypeBytes(fusion.dtype(v)));
-  }
-  return bytes;
-}
-
 // The share of the SMs that have work where CTAs keep states of each column: all while a cluster
 // has a row in hand, of longer ones as many as have their states in the L2 cache.
 double BusyAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary,
@@ -89,9 +80,7 @@ double BusyAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary&
   if (columns <= piece) return 1;
   const int states = StatesAcross(fusion, axes, summary, rows);
   if (states == 0) return 1;
-  const bool narrow = absl::c_all_of(
-      summary.spaces, [&](const AxisSet& space) { return WidestInput(fusion, axes, space) < 4; });
-  if (narrow && columns <= 2 * piece) return 1;
+  if (columns <= 2 * piece) return 1;
   const double ctas = static_cast<double>(device.l2_bytes) / (columns * states * 4);
   return std::clamp(ctas / device.sms, 1.0 / device.sms, 1.0);
 }
