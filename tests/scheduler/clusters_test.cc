@@ -223,6 +223,10 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_TRUE(longest.reread);
   EXPECT_FALSE(longest.one_launch);
   EXPECT_FALSE(choose(backward, "h200", 1024, 524288).persistent);
+  const Schedule wide = choose(NormBackward("f32"), "h200", 1024, 262144);
+  EXPECT_EQ(wide.cluster, 16);
+  EXPECT_EQ(wide.stages, 1);  // There is room for one row.
+  EXPECT_TRUE(wide.reread);
 }
 
 // Few rows that fill a CTA's registers go to clusters that load them, and what each CTA has of an
