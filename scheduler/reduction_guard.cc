@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "scheduler/kept_rows.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
 
@@ -72,15 +73,32 @@ int StatesAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& 
   return states;
 }
 
+// Whether a cluster's shared memory has room for a row and its registers for `states` of each
+// column and what the rows have in common, if for hardly anything else.
+bool JustFits(const Fusion& fusion, const AxisMap& axes, const AxisSet& rows, double columns,
+              int states, const DeviceInfo& device) {
+  constexpr double kWords = 98.0 / 32;  // Of each of a thread's 32 columns.
+  double row_bytes = 0, words = states;
+  for (ValId v : fusion.inputs()) {
+    const AxisSet& of = axes.axes(v);
+    if (Intersection(of, rows).empty()) {
+      words += of.empty() ? 0 : DTypeBytes(fusion.dtype(v)) / 4.0;
+    } else if (!IsSubset(of, rows)) {
+      row_bytes += DTypeBytes(fusion.dtype(v));
+    }
+  }
+  const auto room = static_cast<double>(device.smem_bytes_per_cta - kOtherSharedBytes);
+  return columns <= 2.0 * kClusterPiece * device.max_cluster && words <= kWords &&
+         columns / device.max_cluster * row_bytes <= room;
+}
+
 // The share of the SMs that have work where CTAs keep states of each column: all while a cluster
 // has a row in hand, of longer ones as many as have their states in the L2 cache.
 double BusyAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary,
                   const AxisSet& rows, double columns, const DeviceInfo& device) {
-  const double piece = double{kClusterPiece} * device.max_cluster;
-  if (columns <= piece) return 1;
+  if (columns <= double{kClusterPiece} * device.max_cluster) return 1;
   const int states = StatesAcross(fusion, axes, summary, rows);
-  if (states == 0) return 1;
-  if (columns <= 2 * piece) return 1;
+  if (states == 0 || JustFits(fusion, axes, rows, columns, states, device)) return 1;
   const double ctas = static_cast<double>(device.l2_bytes) / (columns * states * 4);
   return std::clamp(ctas / device.sms, 1.0 / device.sms, 1.0);
 }
