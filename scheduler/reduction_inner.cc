@@ -67,7 +67,6 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const double weights = rows.AlikeWords();
   const bool many_weights = weights >= kManyWeights;
   const bool wide_weights = weights > kManyWeights;
-  const bool unaligned_weights = s.shift && many_weights && !wide_weights;
   // Beside many weights masks cost registers.
   const Share share_two = {2, !many_weights ? 16 : vectors % 64 == 0 ? 64 : 96, 256};
   const absl::Span<const Share> shares = SharesFor(sized);
@@ -90,6 +89,11 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   AlignToKept(rows, sized.columns, s);
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
+  // Their words lie apart from those of the data, and cost registers or instructions. Large CTAs of
+  // few weights do as well with as few registers as beside many.
+  constexpr int kLarge = 352;
+  const bool unaligned_weights =
+      s.shift && weights > 0 && !wide_weights && (many_weights || (narrow && threads >= kLarge));
   // Weights are loaded early where they take few registers or rows share a warp.
   const int points = s.registers * s.vector;
   s.early = narrow && !s.shift && s.persistent && weights > 0 && !wide_weights &&
