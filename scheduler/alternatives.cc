@@ -346,8 +346,9 @@ class RowAlternatives {
   // How far it is from the heuristic's in what matters least or costs registers.
   int Steps(const Schedule& s) const {
     int steps = (s.chan_welford && s.persistent) + (s.early != chosen_.early) +
-                (s.online != chosen_.online) + (s.facts != chosen_.facts) + (s.stages == 2) +
-                2 * s.reread + (s.row_warps > 1 && s.threads() > 128);
+                (s.online != chosen_.online) + (s.facts != chosen_.facts) +
+                (s.stages == 1 || s.stages == 2) + 2 * s.reread +
+                (s.row_warps > 1 && s.threads() > 128);
     for (int vector = s.vector; vector < chosen_.vector; vector *= 2) steps += 2;
     return steps;
   }
@@ -389,15 +390,16 @@ class RowAlternatives {
     s.stages = 2;
     const int64_t stage = (s.blocks ? *rows_ahead_ : rows_).StageBytes(s);
     const int64_t room = RoomFor(s);
-    for (const int stages : {3, 2}) {
+    for (const int stages : {3, 2, 1}) {
       if (stage == 0 || stages * stage > room) continue;
+      if (stages == 1 && 2 * stage <= room) continue;
       s.stages = stages;
       for (const bool reread : {false, true}) {
         s.reread = reread;
         for (const bool tickets : {false, true}) {
           s.tickets = tickets;
           const bool any_order = !sized_.shape.crosses_all_rows() || sized_.context.any_order;
-          if (tickets && (s.shift || !any_order)) continue;
+          if (tickets && (s.shift || stages == 1 || !any_order)) continue;
           for (s.pace = 0; s.pace <= (tickets ? 0 : 2); ++s.pace) Toggle(s);
         }
       }
@@ -446,7 +448,7 @@ class RowAlternatives {
     if (words + kOtherWords > registers || RoomFor(s) < 0) return;
     const double element_bytes = sized_.input_words * 4;
     double bytes = element_bytes * s.registers * s.vector;
-    if (s.stages > 0) bytes *= s.stages - 1;
+    if (s.stages > 0) bytes *= std::max(0.5, s.stages - 1.0);
     // Of all passes the first brings what is read, the last writes.
     const double again = 1 - held_.Share(s, s.held);
     const int passes = std::max(1, sized_.shape.max_depth - s.online);
