@@ -366,11 +366,11 @@ class RowAlternatives {
     }
   }
 
-  // A CTA for each set of rows, or rows in turn and the next ones brought ahead.
+  // A CTA for each set of rows, or rows in turn, for clusters to load or brought ahead.
   void TakeInTurn(Schedule s) {
     const int64_t sets = CeilDivide(sized_.rows, s.rows_per_cta());
     s.grid = 0;
-    if (crossed_ && !s.outer) {
+    if (crossed_ && !s.outer && s.cluster == 1) {
       const int64_t most = chosen_.persistent ? ResidentCtas(s, device_) : chosen_.grid;
       s.grid = GridOf(s, std::min<int64_t>(sets, most));
       if (s.grid == 0) return;
@@ -386,6 +386,7 @@ class RowAlternatives {
     s.grid = GridOf(s, std::min<int64_t>(sets * s.cluster, held));
     if (s.grid == 0) return;
     s.one_launch = crossed_ && s.cluster == 1 && s.grid <= ResidentCtas(s, device_);
+    if (s.cluster > 1) Toggle(s);
     if (s.blocks) s.facts = facts_ahead_;
     s.stages = 2;
     const int64_t stage = (s.blocks ? *rows_ahead_ : rows_).StageBytes(s);

@@ -155,7 +155,9 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   const auto choose = [](const SizedGroup& sized, const Schedule& s) -> absl::StatusOr<Schedule> {
     SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s));
     // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
-    if (CtasOf(sized, chosen) <= sized.context.device.sms) chosen.min_ctas_per_sm = 1;
+    const DeviceInfo& device = sized.context.device;
+    const int64_t alone = chosen.cluster > 1 ? CtasInClusters(device, chosen.cluster) : device.sms;
+    if (CtasOf(sized, chosen) <= alone) chosen.min_ctas_per_sm = 1;
     return chosen;
   };
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));

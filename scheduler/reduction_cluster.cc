@@ -103,6 +103,14 @@ void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int 
   s.persistent = true;
 }
 
+// CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a power of
+// two of clusters, so that a kernel serves many numbers of rows.
+int CtasOfClusters(const SizedGroup& sized, int cluster, int ctas_per_sm) {
+  const int64_t resident = int64_t{ctas_per_sm} * CtasInClusters(sized.context.device, cluster);
+  const int64_t clusters = PowerOfTwoAtLeast(sized.rows, 1 << 15);
+  return static_cast<int>(std::min<int64_t>({clusters * cluster, resident, 65535}));
+}
+
 // Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
 // few threads with many vectors each, if these hold the row, as many CTAs an SM as have the
 // registers.
@@ -122,16 +130,17 @@ bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s
 }
 
 // The same of rows that a cluster holds: of two CTAs an SM one goes on while the other waits.
-// Longer rows have one if there are registers for nothing else: that costs less than to read them
-// again. Few rows that no CTA holds go to more CTAs than a cluster's.
+// Longer rows have one if there are registers for nothing else, which costs less than to read them
+// again, and so have few rows. Few rows that no CTA holds go to more CTAs than a cluster's.
 bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kThreads = 512;
   const DeviceInfo& device = sized.context.device;
   const bool bare = sized.widest_bytes >= 4 && rows.AlikeWords() == 0;
-  for (int ctas = 2; ctas >= (bare ? 1 : 2); --ctas) {
+  for (int ctas = 2; ctas >= 1; --ctas) {
     for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
       Schedule c = s;
-      if (sized.columns > int64_t{cluster} * kThreads * kMostWords ||
+      const bool alone = bare || sized.rows * cluster <= CtasInClusters(device, cluster);
+      if (sized.columns > int64_t{cluster} * kThreads * kMostWords || (ctas == 1 && !alone) ||
           (sized.rows * cluster * 2 < device.sms && !HoldsRow(sized, rows, c))) {
         continue;
       }
@@ -142,8 +151,7 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
           rows.KeptBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
         continue;
       }
-      c.grid = static_cast<int>(std::min<int64_t>(
-          {sized.rows * cluster, int64_t{ctas} * CtasInClusters(device, cluster), 65535}));
+      c.grid = CtasOfClusters(sized, cluster, ctas);
       if (ctas > 1 && c.columns_at_once() == sized.columns) PinColumns(sized, c);
       s = c;
       return true;
@@ -161,8 +169,10 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
                          : sized.widest_bytes >= 4                ? kWideStatesCtaColumns
                          : states == 1 && !TakesTickets(sized, s) ? kOneStateCtaColumns
                                                                   : kStatesCtaColumns;
-  if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.columns <= enough)
+  if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.rows == 0 ||
+      sized.columns <= enough) {
     return false;
+  }
   // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
   constexpr int kFewTurns = 20;
   const bool fits = states == 0 && FitsCta(sized, rows, s);
@@ -192,7 +202,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     c.pace = PaceOf(sized, stage, c);
     const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
     if (fits && sized.rows * c.cluster < kFewTurns * resident) return false;
-    c.grid = static_cast<int>(std::min<int64_t>(sized.rows * c.cluster, resident));
+    c.grid = CtasOfClusters(sized, c.cluster, piece.ctas_per_sm);
     PinColumns(sized, c);
     s = c;
     return true;

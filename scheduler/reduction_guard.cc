@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
-#include "scheduler/kept_rows.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
 
@@ -73,32 +72,46 @@ int StatesAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& 
   return states;
 }
 
-// Whether a cluster's shared memory has room for a row and its registers for `states` of each
-// column and what the rows have in common, if for hardly anything else.
-bool JustFits(const Fusion& fusion, const AxisMap& axes, const AxisSet& rows, double columns,
-              int states, const DeviceInfo& device) {
-  constexpr double kWords = 98.0 / 32;  // Of each of a thread's 32 columns.
-  double row_bytes = 0, words = states;
+// Bytes of the widest input that has all of these axes.
+int WidestInput(const Fusion& fusion, const AxisMap& axes, const AxisSet& space) {
+  int bytes = 1;
+  for (ValId v : fusion.inputs()) {
+    if (IsSubset(space, axes.axes(v))) bytes = std::max(bytes, DTypeBytes(fusion.dtype(v)));
+  }
+  return bytes;
+}
+
+// Whether a cluster just has room for a row: for one of up to three tensors of 32 bits in its
+// shared memory, for two of 16, as far as the bytes of `elements` say, and in its registers for the
+// states of each column and for what the rows have in common. See ChooseCluster.
+bool JustFits(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary,
+              const AxisSet& rows, double columns, double elements, int states,
+              const DeviceInfo& device) {
+  constexpr double kMostWords = 3, kMostBytes = 12.5, kMostNarrowBytes = 8.5;
+  constexpr int64_t kVector = 8;  // Elements of 16 bits that copies and threads move at least.
+  if (columns > 2.0 * kClusterPiece * device.max_cluster || states > 2 ||
+      static_cast<int64_t>(columns) % kVector != 0 || summary.moved_bytes == 0) {
+    return false;
+  }
+  double words = states;
   for (ValId v : fusion.inputs()) {
     const AxisSet& of = axes.axes(v);
-    if (Intersection(of, rows).empty()) {
-      words += of.empty() ? 0 : DTypeBytes(fusion.dtype(v)) / 4.0;
-    } else if (!IsSubset(of, rows)) {
-      row_bytes += DTypeBytes(fusion.dtype(v));
-    }
+    if (!of.empty() && Intersection(of, rows).empty()) words += DTypeBytes(fusion.dtype(v)) / 4.0;
   }
-  const auto room = static_cast<double>(device.smem_bytes_per_cta - kOtherSharedBytes);
-  return columns <= 2.0 * kClusterPiece * device.max_cluster && words <= kWords &&
-         columns / device.max_cluster * row_bytes <= room;
+  const bool narrow = absl::c_all_of(
+      summary.spaces, [&](const AxisSet& space) { return WidestInput(fusion, axes, space) < 4; });
+  return words <= kMostWords && static_cast<double>(summary.moved_bytes) <=
+                                    elements * (narrow ? kMostNarrowBytes : kMostBytes);
 }
 
 // The share of the SMs that have work where CTAs keep states of each column: all while a cluster
 // has a row in hand, of longer ones as many as have their states in the L2 cache.
 double BusyAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary,
-                  const AxisSet& rows, double columns, const DeviceInfo& device) {
+                  const AxisSet& rows, double columns, double elements, const DeviceInfo& device) {
   if (columns <= double{kClusterPiece} * device.max_cluster) return 1;
   const int states = StatesAcross(fusion, axes, summary, rows);
-  if (states == 0 || JustFits(fusion, axes, rows, columns, states, device)) return 1;
+  if (states == 0 || JustFits(fusion, axes, summary, rows, columns, elements, states, device))
+    return 1;
   const double ctas = static_cast<double>(device.l2_bytes) / (columns * states * 4);
   return std::clamp(ctas / device.sms, 1.0 / device.sms, 1.0);
 }
@@ -191,7 +204,7 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   }
   const double busy = double{kBusyElements} * device.sms;
   return std::min({1.0, num_rows * of_row / std::min(all, busy),
-                   BusyAcross(fusion, axes, summary, *rows, columns, device)}) *
+                   BusyAcross(fusion, axes, summary, *rows, columns, all, device)}) *
          all / (all + 4 * states);
 }
 

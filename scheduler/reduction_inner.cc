@@ -18,8 +18,8 @@ constexpr int kBusyInstructions = 96;
 // weights of more than a word a column of rows that are a warp's or less.
 constexpr int kMaskWords = 6, kSecondInputWords = 6, kWideWeightWords = 24;
 
-// kEndWords beside weights of up to a word a column, whose vectors lie unaligned; and for all that
-// is beside the data where there are more of those: what that takes hides behind more CTAs.
+// kEndWords beside weights of odd rows, and all that is beside the data next to weights of a word a
+// column: these lie unaligned there, and what it takes to join them hides behind more CTAs.
 constexpr int kWeightedEndWords = 6;
 constexpr double kUnalignedWords = 26.5;
 
@@ -89,8 +89,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   AlignToKept(rows, sized.columns, s);
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
-  // Their words lie apart from those of the data, and cost registers or instructions. Large CTAs of
-  // few weights do as well with as few registers as beside many.
+  // Beside fewer weights, large CTAs do better with as few registers too.
   constexpr int kLarge = 352;
   const bool unaligned_weights =
       s.shift && weights > 0 && !wide_weights && (many_weights || (narrow && threads >= kLarge));

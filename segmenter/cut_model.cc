@@ -239,6 +239,7 @@ const CutModel::Price& CutModel::PriceOf(UnitMask block) {
     }
     price.bytes = SaturatingAdd(price.bytes, bytes);
   }
+  summary.moved_bytes = price.bytes;
   const double fraction = guard_.FractionOfPeak(f_, axes_, sizes_, summary);
   price.legal = fraction > 0 || __builtin_popcountll(block) == 1;
   if (fraction > 0 && fraction < 1) {

@@ -102,7 +102,7 @@ Decision Merger::DecideConvex(absl::Span<const GroupId> members, int max_edges, 
 
 Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& merged,
                        int64_t saved_bytes, Decision accepted) {
-  const double fraction = guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, merged);
+  double fraction = guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, merged);
   if (fraction >= 1) return accepted;
   const auto refuse = [&](const char* why) {
     return Decision::Refuse(accepted.scheduler, ReasonCode::kSlower, merged.reductions, why);
@@ -113,13 +113,18 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
   for (GroupId g : members) {
     GroupSummary summary = s_.summary(g);
     summary.num_tensors = s_.num_tensors(g);
-    const double own = static_cast<double>(MovedBytes(s_, sizes_, g));
+    summary.moved_bytes = MovedBytes(s_, sizes_, g);
+    const auto own = static_cast<double>(summary.moved_bytes);
     bytes += own;
     if (!Launches(s_, g)) saved_bytes = SaturatingAdd(saved_bytes, -BorderBytes(g));
     apart += own / std::max(1e-3, guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, summary)) +
              (Launches(s_, g) ? kLaunchBytes : 0);
   }
-  const double together = (bytes - static_cast<double>(saved_bytes)) / fraction + kLaunchBytes;
+  const double moved = bytes - static_cast<double>(saved_bytes);
+  GroupSummary counted = merged;
+  counted.moved_bytes = static_cast<int64_t>(std::max(0.0, moved));
+  fraction = std::max(fraction, guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, counted));
+  const double together = moved / fraction + kLaunchBytes;
   return together <= apart ? accepted : refuse("it would leave much of the machine idle");
 }
 

@@ -37,6 +37,8 @@ struct GroupSummary {
   // Values that the kernel would read or write, at most; 0 where nobody has counted them, as an
   // expression does not say who else reads it.
   int num_tensors = 0;
+  // Bytes that it would move at the sizes that prices are for; 0 where nobody has counted them.
+  int64_t moved_bytes = 0;
   // For prices: the expressions that reduce, ascending, at most the first 16 (for reasons), and the
   // dtype sizes.
   std::vector<ExprId> reductions;

@@ -378,7 +378,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
   }
   if (tickets_ && !passed_on_) bytes += PassTicketOn(barrier);
   w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
-  const bool synchronized = !passed_on_;
+  const bool synchronized = !passed_on_ && !ReadsUntilTheEnd();
   if (synchronized) w_.Emit(CtaSync{});
   CopyNextRows(false);
   std::vector<int> masks;

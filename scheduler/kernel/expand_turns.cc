@@ -137,12 +137,15 @@ void Expander::AwaitRows() {
   w_.Emit(AwaitCopies{Mod(turn_, options_.stages), FloorDiv(turn_, options_.stages)});
 }
 
+// What a single stage holds is read until the end of the turn, unless it is in registers.
+bool Expander::ReadsUntilTheEnd() const {
+  return !copied_.empty() && turns_behind_ >= options_.stages;
+}
+
 // Behind a barrier: the row that comes next goes where one has been read. At the end of the turn,
-// if there was no barrier in it, behind one of its own.
+// if that has not been done yet, behind a barrier of its own.
 void Expander::CopyNextRows(bool end_of_turn) {
-  if (passed_on_) return;
-  // What a single stage holds is read until the end of the turn.
-  if (!end_of_turn && turns_behind_ >= options_.stages && !copied_.empty()) return;
+  if (passed_on_ || (!end_of_turn && ReadsUntilTheEnd())) return;
   if (end_of_turn) {
     if (tickets_) PassTicketOn(0);
     w_.Emit(CtaSync{});

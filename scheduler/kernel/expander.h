@@ -331,6 +331,7 @@ class Expander {
   void TakeRowValues();
   void AwaitRows();
   void CopyNextRows(bool end_of_turn);
+  bool ReadsUntilTheEnd() const;
   // Columns of a CTA; in a cluster they begin at column rank * CtaColumns() of the row.
   int64_t CtaColumns() const { return options_.columns_per_step / cluster_; }
   SymInt SetInOrder(SymInt turn) const { return turn * teams_ + team_; }
@@ -445,8 +446,8 @@ class Expander {
   std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.
   int64_t stage_elements_ = 0;              // Of each of them, in one stage.
   int turns_behind_ = 0;                    // From the last read of a stage to the next copy there.
-  bool passed_on_ = true;                   // The turn's first barrier is behind us, and with it
-                                            // what it orders: the next copies, the next ticket.
+  bool passed_on_ = true;                   // What a barrier of the turn orders is behind us: the
+                                            // next copies, the next ticket.
   std::vector<Accumulator> across_rows_;
   SymInt fold_turn_;    // The turn of a fold; 0 behind the last one.
   int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
+#include "segmenter/extract.h"
+#include "segmenter/segment.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/norm_graphs.h"
@@ -232,14 +234,54 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
 // Few rows that fill a CTA's registers go to clusters that load them, and what each CTA has of an
 // SM is its own.
 TEST(Clusters, FewLongRows) {
+  testing::ExpectRight(kLayerNorm, {.sizes = {{"M", 0}, {"N", 32768}}});
   GroupResult result = ExpectRightInClusters(kLayerNorm, {.sizes = {{"M", 2}, {"N", 32768}}});
   EXPECT_EQ(result.schedule.stages, 0);
   EXPECT_EQ(result.schedule.min_ctas_per_sm, 1);
   for (const int64_t rows : {1, 3}) {
     result = ExpectRightInClusters(NormBackward("bf16", kSumOfAll),
                                    {.sizes = {{"M", rows}, {"N", 16384}}});
-    EXPECT_EQ(result.schedule.grid, rows * result.schedule.cluster);
+    // A power of two of clusters, whose kernel serves other numbers of rows too.
+    EXPECT_EQ(result.schedule.grid, (rows + rows / 2) * result.schedule.cluster);
   }
+}
+
+// Of rows that take more than half of what clusters hold the segmenter asks for one kernel only
+// where there is one that has every SM at work.
+TEST(Clusters, RowsThatJustFit) {
+  const auto groups = [](const std::string& text, int64_t columns) {
+    const absl::StatusOr<Fusion> fusion = ParseFusion(text);
+    SegmentOptions options;
+    options.sizes = {{"M", 1024}, {"N", columns}};
+    const absl::StatusOr<SegmentedFusion> cut = Segment(*fusion, RealGuard(), options);
+    EXPECT_TRUE(cut.ok()) << cut.status();
+    for (const GroupId g : cut->groups()) {
+      const absl::StatusOr<ExtractedGroup> group = ExtractGroup(*cut, g);
+      ScheduleContext context;
+      context.device = *FindDevice("h200");
+      for (const SymNode* symbol : group->fusion.env().symbols())
+        context.sizes.push_back(symbol->name == "M" ? 1024 : columns);
+      const absl::StatusOr<Schedule> s =
+          FindScheduler(cut->scheduler(g))->choose(group->fusion, context);
+      EXPECT_TRUE(s->grid == 0 || s->persistent) << s->ToString();
+    }
+    return cut->num_groups();
+  };
+  const auto backward = [](int tensors, const std::string& dtype) {
+    std::string inputs, sum = "cast(x0, dtype=f32)";
+    for (int i = 0; i < tensors; ++i)
+      absl::StrAppend(&inputs, "  input x", i, ": ", dtype, "[M, N]\n");
+    for (int i = 1; i < tensors; ++i) absl::StrAppend(&sum, " * cast(x", i, ", dtype=f32)");
+    return absl::StrCat("fusion backward {\n  symbol M\n  symbol N\n", inputs, "  p = ", sum,
+                        "\n  y = cast(p - sum(p, axes=[1], keepdims=true), dtype=", dtype,
+                        ")\n  a = sum(p, axes=[0])\n  output y\n  output a\n}");
+  };
+  EXPECT_EQ(groups(backward(2, "f32"), 262144), 1);
+  EXPECT_EQ(groups(backward(2, "bf16"), 262144), 1);
+  EXPECT_EQ(groups(backward(3, "bf16"), 262144), 1);
+  EXPECT_GT(groups(backward(4, "f32"), 262144), 1);  // Four of 64 KB each.
+  EXPECT_GT(groups(backward(2, "f32"), 262143), 1);  // No vectors.
+  EXPECT_GT(groups(backward(2, "f32"), 262152), 1);
 }
 
 // A channel of all images is in as many pieces, which the threads load.
