@@ -298,7 +298,7 @@ int Main(int argc, char** argv) {
           "\"bytes_per_expr\": %.0f}",
           family.name, r.exprs, r.kernels, r.trials, r.seconds, r.bytes_per_expr));
     }
-    absl::PrintF("%-12s exponent %.2f\n", family.name, Exponent(results));
+    if (results.size() > 1) absl::PrintF("%-12s exponent %.2f\n", family.name, Exponent(results));
   }
   if (!json.empty()) {
     std::ofstream file(json);
