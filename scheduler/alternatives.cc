@@ -379,9 +379,7 @@ class RowAlternatives {
         crossed_ && s.cluster == 1 && (s.grid > 0 ? s.grid : sets) <= ResidentCtas(s, device_);
     if (s.cluster == 1 || s.outer) Toggle(s);
     if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
-    const int64_t held = s.cluster > 1
-                             ? int64_t{CtasInClusters(device_, s.cluster)} * s.min_ctas_per_sm
-                             : ResidentCtas(s, device_);
+    const int64_t held = ResidentCtas(s, device_);
     if (s.cluster == 1 && sets <= held) return;  // No CTA takes a second turn.
     s.grid = GridOf(s, std::min<int64_t>(sets * s.cluster, held));
     if (s.grid == 0) return;

@@ -253,7 +253,7 @@ int ColumnStates(const SizedGroup& sized) {
 }
 
 int64_t ResidentCtas(const Schedule& s, const DeviceInfo& device) {
-  return int64_t{device.sms} *
+  return int64_t{CtasInClusters(device, s.cluster)} *
          std::clamp(s.min_ctas_per_sm, 1, std::max(1, device.max_threads_per_sm / s.threads()));
 }
 

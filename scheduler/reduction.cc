@@ -153,12 +153,11 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   Schedule s;
   s.kind = SchedulerKind::kReduction;
   const auto choose = [](const SizedGroup& sized, const Schedule& s) -> absl::StatusOr<Schedule> {
-    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s));
+    SEAM_ASSIGN_OR_RETURN(const Schedule chosen, ChooseRows(sized, s));
     // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
-    const DeviceInfo& device = sized.context.device;
-    const int64_t alone = chosen.cluster > 1 ? CtasInClusters(device, chosen.cluster) : device.sms;
-    if (CtasOf(sized, chosen) <= alone) chosen.min_ctas_per_sm = 1;
-    return chosen;
+    Schedule alone = chosen;
+    alone.min_ctas_per_sm = 1;
+    return CtasOf(sized, alone) <= ResidentCtas(alone, sized.context.device) ? alone : chosen;
   };
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
   if (AreNeighboursShort(sized)) {

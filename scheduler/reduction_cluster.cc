@@ -10,7 +10,7 @@
 namespace seam::reduction {
 namespace {
 
-// Whether a CTA can hold a row, if with hardly a register for anything else.
+// Whether a CTA can hold a row, if with hardly a register for anything else; `s` then says how.
 bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   return ShareRow(rows, VectorsOf(sized, s), SharesFor(sized), s);
 }
@@ -18,8 +18,9 @@ bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 // Whether it fits well, in half an SM's registers if the CTA has 512 threads at most.
 bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
   if (!HoldsRow(sized, rows, s)) return false;
-  const int threads = static_cast<int>(CeilDivide(s.threads(), 128)) * 128;
-  return rows.Words(s.registers, s) + kAheadRegisters <= 65536 / (threads <= 512 ? 1024 : threads);
+  const int threads = s.threads() <= 512 ? 1024 : s.threads();
+  return rows.Words(s.registers, s) + kAheadRegisters <=
+         RegistersFor(sized.context.device, threads);
 }
 
 // How CTAs that take rows in turn cut one that is long, in order of preference: columns a CTA at
@@ -105,10 +106,9 @@ void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int 
 
 // CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a power of
 // two of clusters, so that a kernel serves many numbers of rows.
-int CtasOfClusters(const SizedGroup& sized, int cluster, int ctas_per_sm) {
-  const int64_t resident = int64_t{ctas_per_sm} * CtasInClusters(sized.context.device, cluster);
+int CtasOfClusters(const SizedGroup& sized, const Schedule& s) {
   const int64_t clusters = PowerOfTwoAtLeast(sized.rows, 1 << 15);
-  return static_cast<int>(std::min<int64_t>({clusters * cluster, resident, 65535}));
+  return static_cast<int>(std::min(clusters * s.cluster, ResidentCtas(s, sized.context.device)));
 }
 
 // Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
@@ -139,8 +139,8 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
   for (int ctas = 2; ctas >= 1; --ctas) {
     for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
       Schedule c = s;
-      const bool alone = bare || sized.rows * cluster <= CtasInClusters(device, cluster);
-      if (sized.columns > int64_t{cluster} * kThreads * kMostWords || (ctas == 1 && !alone) ||
+      const bool whole_sms = bare || sized.rows * cluster <= CtasInClusters(device, cluster);
+      if (sized.columns > int64_t{cluster} * kThreads * kMostWords || (ctas == 1 && !whole_sms) ||
           (sized.rows * cluster * 2 < device.sms && !HoldsRow(sized, rows, c))) {
         continue;
       }
@@ -151,7 +151,7 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
           rows.KeptBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
         continue;
       }
-      c.grid = CtasOfClusters(sized, cluster, ctas);
+      c.grid = CtasOfClusters(sized, c);
       if (ctas > 1 && c.columns_at_once() == sized.columns) PinColumns(sized, c);
       s = c;
       return true;
@@ -200,9 +200,8 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < std::min(2, piece.stages)) continue;
     c.pace = PaceOf(sized, stage, c);
-    const int64_t resident = int64_t{piece.ctas_per_sm} * CtasInClusters(device, c.cluster);
-    if (fits && sized.rows * c.cluster < kFewTurns * resident) return false;
-    c.grid = CtasOfClusters(sized, c.cluster, piece.ctas_per_sm);
+    if (fits && sized.rows * c.cluster < kFewTurns * ResidentCtas(c, device)) return false;
+    c.grid = CtasOfClusters(sized, c);
     PinColumns(sized, c);
     s = c;
     return true;

@@ -65,10 +65,9 @@ bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
     for (const Share& share : shares) {
       Schedule c = s;
       if (!ShareRow(rows, VectorsOf(sized, s), {&share, 1}, c)) continue;
-      // An SM's four schedulers have equal parts of its registers.
-      const int warps = static_cast<int>(CeilDivide(c.lanes_per_row * c.warps_per_row, 128)) * 4;
       const double words = c.registers * c.vector * (sized.input_words + states);
-      if (words + beside > std::min(255, 65536 / (32 * warps))) continue;
+      const int threads = c.lanes_per_row * c.warps_per_row;
+      if (words + beside > std::min(255, RegistersFor(sized.context.device, threads))) continue;
       s = c;
       return true;
     }
@@ -120,7 +119,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 || (ahead && s.shift) ? 1 : std::max(1, 4 / s.warps_per_row);
   const int held = s.registers * s.vector;
-  const int registers = held * sized.widest_bytes * sized.large_inputs / 4 + held * states + 40;
+  const int registers =
+      held * sized.widest_bytes * sized.large_inputs / 4 + held * states + kOtherRegisters;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
   if (!s.shift && !by_ticket && s.registers == some && threads >= 256 &&

@@ -81,9 +81,10 @@ int WidestInput(const Fusion& fusion, const AxisMap& axes, const AxisSet& space)
   return bytes;
 }
 
-// Whether a cluster just has room for a row: for one of up to three tensors of 32 bits in its
-// shared memory, for two of 16, as far as the bytes of `elements` say, and in its registers for the
-// states of each column and for what the rows have in common. See ChooseCluster.
+// Whether a cluster just has room for a row (the last pieces of ChooseCluster). Its shared memory
+// has 13 bytes for each column: for one row of wide tensors or for two of narrow ones, of which the
+// group's bytes at each of its `elements` are those that it reads and one that it writes. Its
+// registers have three words: for the states of a column, and for what the rows have in common.
 bool JustFits(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary,
               const AxisSet& rows, double columns, double elements, int states,
               const DeviceInfo& device) {

@@ -5,6 +5,7 @@
 
 #include "scheduler/kernel/tile.h"
 #include "scheduler/reduction_arrangements.h"
+#include "scheduler/reduction_share.h"
 #include "scheduler/workload.h"
 
 namespace seam::reduction {
@@ -118,13 +119,11 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
 // line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
 // thread of so few has many registers.
 bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kQuarters = 4;
+  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8;
   const DeviceInfo& device = sized.context.device;
   const int row_words = RowWords(sized);
-  // A quarter of an SM has the registers for a quarter of its warps, or for one more.
   const auto registers = [&](const Schedule& t, int ctas) {
-    const auto warps = static_cast<int>(CeilDivide(ctas * t.threads() / 32, kQuarters));
-    return std::min(device.registers_per_sm / (kQuarters * 32 * warps) / 8 * 8, 248);
+    return std::min(RegistersFor(device, ctas * t.threads()) / 8 * 8, 248);
   };
   const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
     LieAlongRows(sized, bytes, t);

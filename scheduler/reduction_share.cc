@@ -14,6 +14,12 @@ absl::Span<const Share> SharesFor(const SizedGroup& sized) {
   return sized.widest_bytes < 4 ? absl::MakeConstSpan(kNarrow) : kWide;
 }
 
+int RegistersFor(const DeviceInfo& device, int threads) {
+  constexpr int kSchedulers = 4;
+  const auto warps = static_cast<int>(CeilDivide(threads, 32 * kSchedulers));
+  return device.registers_per_sm / (kSchedulers * 32 * warps);
+}
+
 bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> shares, Schedule& s) {
   for (bool wasteful : {false, true}) {
     for (const Share& share : shares) {

@@ -38,6 +38,9 @@ inline constexpr double kManyWeights = 1;
 // Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
 inline constexpr int64_t kShiftedVectors = 16;
 
+// Registers for each of so many threads of an SM, whose four schedulers have equal parts of them.
+int RegistersFor(const DeviceInfo& device, int threads);
+
 // Shares a row of `vectors` vectors among lanes and warps: a power of two below a warp, whole warps
 // above. A share that would idle more than a quarter of the row's threads is taken only if there is
 // none better. False if no CTA holds the row.

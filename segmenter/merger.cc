@@ -81,7 +81,8 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
     summary.num_tensors = num_tensors;
     decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
   }
-  if (decision.ok) decision = Weigh(members, summary, estimate.saved_bytes, std::move(decision));
+  if (decision.ok)
+    decision = Weigh(members, std::move(summary), estimate.saved_bytes, std::move(decision));
   if (!decision.ok) return decision;
   return DecideConvex(members, kMaxSearchedEdges, std::move(decision), placement);
 }
@@ -100,8 +101,8 @@ Decision Merger::DecideConvex(absl::Span<const GroupId> members, int max_edges, 
                           "the search for a path that leaves and comes back was too long");
 }
 
-Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& merged,
-                       int64_t saved_bytes, Decision accepted) {
+Decision Merger::Weigh(absl::Span<const GroupId> members, GroupSummary merged, int64_t saved_bytes,
+                       Decision accepted) {
   double fraction = guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, merged);
   if (fraction >= 1) return accepted;
   const auto refuse = [&](const char* why) {
@@ -121,9 +122,8 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, const GroupSummary& me
              (Launches(s_, g) ? kLaunchBytes : 0);
   }
   const double moved = bytes - static_cast<double>(saved_bytes);
-  GroupSummary counted = merged;
-  counted.moved_bytes = static_cast<int64_t>(std::max(0.0, moved));
-  fraction = std::max(fraction, guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, counted));
+  merged.moved_bytes = static_cast<int64_t>(moved);
+  fraction = guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, merged);
   const double together = moved / fraction + kLaunchBytes;
   return together <= apart ? accepted : refuse("it would leave much of the machine idle");
 }

@@ -106,7 +106,7 @@ class Merger {
                         Placement* placement);
   Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
-  Decision Weigh(absl::Span<const GroupId> members, const GroupSummary& merged, int64_t saved_bytes,
+  Decision Weigh(absl::Span<const GroupId> members, GroupSummary merged, int64_t saved_bytes,
                  Decision accepted);
   void Record(MergeTrial trial, const Decision& decision);
   void Remember(absl::Span<const GroupId> members, Decision decision);

@@ -13,10 +13,13 @@
 #include "absl/strings/str_join.h"
 #include "ir/fusion_builder.h"
 #include "ir/reference/interpreter.h"
+#include "tests/support/host_tensors.h"
 #include "tests/support/op_samples.h"
 
 namespace seam {
 namespace {
+
+using testing::Random;
 
 std::string TypeText(DType dtype, absl::Span<const int64_t> shape) {
   return absl::StrCat("{\"dtype\": \"", DTypeName(dtype), "\", \"shape\": [",
@@ -95,12 +98,6 @@ void DumpExpression(OpKind op, const Attributes& attributes,
               result_types);
   for (const HostTensor& t : operands) WriteElements(t.ToScalars());
   for (const HostTensor& t : *results) WriteElements(t.ToScalars());
-}
-
-HostTensor Random(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
-  HostTensor tensor = HostTensor::Make(dtype, shape).value();
-  FillRandom(tensor, seed);
-  return tensor;
 }
 
 // Random elements with NaN, infinities, zeros of both signs and ties among them.

@@ -275,8 +275,6 @@ TEST(CrossedRows, SomeAxesOfTheRows) {
   for (int64_t c : {1, 4}) ExpectRight(kOther, {.sizes = {{"N", 6}, {"C", c}, {"H", 33}}});
 }
 
-// Phases of one launch for a grid that the device holds, of which all CTAs have something to merge;
-// else launches of their own.
 // States of rows that are read again lie in memory, where CTAs without rows leave neutral ones.
 TEST(CrossedRows, CtasWithoutRowsWhoseStatesLieInMemory) {
   for (const int64_t rows : {0, 1, 3, 5}) {
@@ -297,6 +295,8 @@ TEST(CrossedRows, CtasWithoutRowsWhoseStatesLieInMemory) {
   }
 }
 
+// Phases of one launch for a grid that the device holds, of which all CTAs have something to merge;
+// else launches of their own.
 TEST(CrossedRows, OneLaunchWhereTheGridFits) {
   struct Plan {
     Schedule schedule;

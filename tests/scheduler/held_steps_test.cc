@@ -260,8 +260,7 @@ TEST(HeldSteps, BugsAreFound) {
   }
 }
 
-// All that fits beside the states, for as many CTAs an SM as the launch needs.
-// Nor is anything held beside weights of the columns, for want of registers.
+// Nothing is held beside weights of the columns, for want of registers.
 TEST(HeldSteps, NotBesideWeights) {
   const absl::StatusOr<Fusion> group = ParseFusion(kWeights);
   ASSERT_TRUE(group.ok()) << group.status();
@@ -290,6 +289,7 @@ TEST(HeldSteps, NotLittle) {
   }
 }
 
+// All that fits beside the states, for as many CTAs an SM as the launch needs.
 TEST(HeldSteps, AsManyAsHaveRoom) {
   constexpr int64_t kSmBytes = 228 * 1024, kOfDriver = 1024;
   struct Case {

@@ -1,5 +1,6 @@
-// The interpreter against loops written out here, its errors, and envelopes that must accept what
-// is right and refuse what is wrong.
+// The interpreter against loops written out here, and its errors.
+#include "ir/reference/interpreter.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,38 +11,17 @@
 
 #include "ir/fusion_builder.h"
 #include "ir/philox.h"
-#include "ir/reference/envelope.h"
-#include "ir/reference/host_tensor.h"
-#include "ir/reference/interpreter.h"
+#include "tests/support/host_tensors.h"
 
 namespace seam {
 namespace {
 
+using testing::Floats;
+using testing::Integers;
+using testing::Random;
+
 using Index = std::vector<int64_t>;
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-HostTensor Random(DType dtype, Index shape, uint64_t seed) {
-  HostTensor tensor = HostTensor::Make(dtype, shape).value();
-  FillRandom(tensor, seed);
-  return tensor;
-}
-
-HostTensor Floats(DType dtype, Index shape, std::vector<double> values) {
-  HostTensor tensor = HostTensor::Make(dtype, shape).value();
-  std::vector<Scalar> scalars;
-  for (double x : values) scalars.push_back(FloatScalar(x));
-  tensor.FromScalars(scalars);
-  return tensor;
-}
-
-HostTensor Integers(DType dtype, Index shape, std::vector<int64_t> values) {
-  HostTensor tensor = HostTensor::Make(dtype, shape).value();
-  std::vector<Scalar> scalars;
-  for (int64_t x : values) scalars.push_back(IntScalar(x));
-  tensor.FromScalars(scalars);
-  return tensor;
-}
 
 // Runs the one-output graph that `build` makes of inputs of these types.
 absl::StatusOr<HostTensor> RunGraph(
@@ -80,68 +60,6 @@ void ExpectElements(const HostTensor& tensor, Index shape,
     } else {
       ASSERT_EQ(got.i, want.i) << "element " << i;
     }
-  }
-}
-
-TEST(HostTensorTest, StridesAndContiguity) {
-  HostTensor t = HostTensor::MakeStrided(DType::I16, {3, 4}, {1, 3}).value();
-  EXPECT_FALSE(t.is_contiguous());
-  EXPECT_EQ(t.span_elements(), 12);
-  EXPECT_EQ(t.data.size(), 24u);
-  std::vector<Scalar> values(12);
-  for (int i = 0; i < 12; ++i) values[static_cast<size_t>(i)].i = i;
-  t.FromScalars(values);
-  EXPECT_EQ(t.at({1, 2}).i, 6);
-  EXPECT_EQ(LoadScalar(DType::I16, t.data.data() + 2 * 7).i, 6);
-  const std::vector<Scalar> back = t.ToScalars();
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(back[static_cast<size_t>(i)].i, i);
-  EXPECT_TRUE(HostTensor::MakeStrided(DType::F32, {1, 5}, {99, 1}).value().is_contiguous());
-  EXPECT_TRUE(HostTensor::Make(DType::F32, {3, 0, 2}).value().data.empty());
-  EXPECT_EQ(HostTensor::Make(DType::F64, {}).value().data.size(), 8u);
-}
-
-TEST(HostTensorTest, RefusesWhatCannotBe) {
-  EXPECT_FALSE(HostTensor::Make(DType::F32, {-1}).ok());
-  EXPECT_FALSE(HostTensor::Make(DType::F32, {int64_t{1} << 40, int64_t{1} << 40}).ok());
-  EXPECT_FALSE(HostTensor::Make(DType::F64, {0, int64_t{1} << 62, 16}).ok());
-  EXPECT_FALSE(HostTensor::MakeStrided(DType::F32, {4}, {1, 1}).ok());
-  EXPECT_FALSE(HostTensor::MakeStrided(DType::F32, {4}, {-1}).ok());
-  EXPECT_FALSE(HostTensor::MakeStrided(DType::F32, {4, 4}, {INT64_MAX, INT64_MAX}).ok());
-}
-
-TEST(HostTensorTest, ComparesInUnitsOfTheLastPlace) {
-  const HostTensor a = Floats(DType::F16, {2, 3}, {1, 2, 3, kNan, kInf, 0});
-  EXPECT_EQ(CompareTensors(a, a)->num_different, 0);
-  HostTensor b = a;
-  b.set({0, 1}, FloatScalar(2 + 3 * 0x1p-9));
-  TensorError error = CompareTensors(a, b).value();
-  EXPECT_EQ(error.num_different, 1);
-  EXPECT_EQ(error.max_ulps, 3);
-  EXPECT_EQ(error.worst, (Index{0, 1}));
-  b.set({1, 0}, FloatScalar(0));
-  EXPECT_EQ(CompareTensors(a, b)->max_ulps, kInf);
-  EXPECT_EQ(CompareTensors(a, b)->worst, (Index{1, 0}));
-  EXPECT_FALSE(CompareTensors(a, Floats(DType::F16, {6}, {0, 0, 0, 0, 0, 0})).ok());
-  EXPECT_EQ(
-      CompareTensors(Integers(DType::I64, {1}, {INT64_MIN}), Integers(DType::I64, {1}, {INT64_MAX}))
-          ->num_different,
-      1);
-}
-
-TEST(HostTensorTest, RandomFillingIsSpreadAndSeeded) {
-  for (int d = 0; d < kNumDTypes; ++d) {
-    const DType dtype = static_cast<DType>(d);
-    const HostTensor a = Random(dtype, {1000}, 5), same = Random(dtype, {1000}, 5);
-    EXPECT_EQ(a.data, same.data);
-    EXPECT_NE(a.data, Random(dtype, {1000}, 6).data);
-    double low = kInf, high = -kInf;
-    for (Scalar x : a.ToScalars()) {
-      const double value = IsFloat(dtype) ? x.f : static_cast<double>(x.i);
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
-    EXPECT_EQ(low, dtype == DType::Bool || dtype == DType::U8 ? 0 : low);
-    EXPECT_GE(high - low, 1) << DTypeName(dtype);
   }
 }
 
@@ -482,151 +400,6 @@ TEST(InterpretTest, RefusesWhatDoesNotFitInsteadOfDying) {
   const auto result = Interpret(fusion, {}, {});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(result.status().message().find("full"), absl::string_view::npos);
-}
-
-// layer_norm-like: statistics, then a normalised value in f16.
-Fusion Normalize(int64_t rows, int64_t columns, DType out) {
-  FusionBuilder b("normalize");
-  const ValId x = b.Input("x", DType::F32, {rows, columns});
-  const ValId average = b.Welford(x, {1});
-  const ValId variance =
-      b.Div(FusionBuilder::ResultOf(average, 1), FusionBuilder::ResultOf(average, 2));
-  const ValId scale = b.Op(OpKind::Rsqrt, {b.Add(variance, b.Constant(1e-5, DType::F32))});
-  const ValId centred = b.Sub(x, b.Broadcast(average, {1}));
-  b.Output(b.Cast(b.Mul(centred, b.Broadcast(scale, {1})), out));
-  return b.Finish().value();
-}
-
-TEST(EnvelopeTest, AcceptsF32ArithmeticAndRefusesMistakes) {
-  for (DType out : {DType::F32, DType::F16}) {
-    const int64_t rows = 4, columns = 777;
-    const Fusion fusion = Normalize(rows, columns, out);
-    const HostTensor x = Random(DType::F32, {rows, columns}, 12);
-    const auto envelopes = MakeEnvelopes(fusion, {}, {x});
-    ASSERT_TRUE(envelopes.ok()) << envelopes.status();
-    const Envelope& envelope = envelopes->at(0);
-    EXPECT_FALSE(envelope.exact);
-    // `skipped` columns are forgotten, as by a wrong mask; all arithmetic in float.
-    const auto run = [&](int64_t skipped, float error) {
-      HostTensor y = HostTensor::Make(out, {rows, columns}).value();
-      for (int64_t r = 0; r < rows; ++r) {
-        const auto at = [&](int64_t c) { return static_cast<float>(x.at({r, c}).f); };
-        float sum = 0, m2 = 0;
-        for (int64_t c = skipped; c < columns; ++c) sum += at(c);
-        const float mean = sum / static_cast<float>(columns);
-        for (int64_t c = skipped; c < columns; ++c) m2 += (at(c) - mean) * (at(c) - mean);
-        const float scale = (1 + error) / std::sqrt(m2 / static_cast<float>(columns) + 1e-5f);
-        for (int64_t c = 0; c < columns; ++c) {
-          y.set({r, c}, FloatScalar(RoundToDType(out, (at(c) - mean) * scale)));
-        }
-      }
-      return y;
-    };
-    EXPECT_TRUE(CheckWithin(envelope, run(0, 0)).ok()) << CheckWithin(envelope, run(0, 0));
-    const absl::Status forgotten = CheckWithin(envelope, run(1, 0));
-    EXPECT_FALSE(forgotten.ok());
-    EXPECT_FALSE(CheckWithin(envelope, run(0, out == DType::F32 ? 3e-5f : 3e-3f)).ok());
-    HostTensor nan = run(0, 0);
-    nan.set({2, 5}, FloatScalar(kNan));
-    const absl::Status status = CheckWithin(envelope, nan);
-    EXPECT_EQ(std::string(status.message()).substr(0, 49),
-              "1 of 3108 elements are wrong; first at [2, 5]: ex");
-  }
-}
-
-TEST(EnvelopeTest, ExactGraphsMustAgreeInEveryBit) {
-  FusionBuilder b("exact");
-  const ValId x = b.Input("x", DType::F32, {64});
-  b.Output(b.Div(b.Mul(x, x), b.Constant(3, DType::F32)));
-  const Fusion fusion = b.Finish().value();
-  const HostTensor input = Random(DType::F32, {64}, 3);
-  const auto envelopes = MakeEnvelopes(fusion, {}, {input}).value();
-  EXPECT_TRUE(envelopes[0].exact);
-  HostTensor output = Interpret(fusion, {}, {input})->at(0);
-  EXPECT_TRUE(CheckWithin(envelopes[0], output).ok());
-  const double value = output.at({7}).f;
-  output.set({7}, FloatScalar(std::nextafter(static_cast<float>(value), INFINITY)));
-  EXPECT_FALSE(CheckWithin(envelopes[0], output).ok());
-}
-
-TEST(EnvelopeTest, FollowsDiscontinuitiesAndNan) {
-  // sin of large arguments, then a comparison and a square root of something around zero.
-  FusionBuilder b("edges");
-  const ValId x = b.Input("x", DType::F32, {2});
-  const ValId zero = b.Sub(b.Op(OpKind::Exp, {x}), b.Op(OpKind::Exp, {x}));
-  b.Output(b.Op(OpKind::Sqrt, {zero}));
-  b.Output(b.Op(OpKind::Gt, {zero, b.Constant(0, DType::F32)}));
-  const Fusion fusion = b.Finish().value();
-  const HostTensor input = Floats(DType::F32, {2}, {1.5, kNan});
-  const auto envelopes = MakeEnvelopes(fusion, {}, {input}, 20).value();
-  EXPECT_TRUE(envelopes[0].may_be_nan[0]);  // The difference may come out below zero.
-  EXPECT_TRUE(CheckWithin(envelopes[0], Floats(DType::F32, {2}, {0, kNan})).ok());
-  EXPECT_FALSE(CheckWithin(envelopes[0], Floats(DType::F32, {2}, {0, 1})).ok());
-  EXPECT_TRUE(CheckWithin(envelopes[1], Integers(DType::Bool, {2}, {0, 0})).ok());
-  EXPECT_TRUE(CheckWithin(envelopes[1], Integers(DType::Bool, {2}, {1, 0})).ok());
-  EXPECT_FALSE(CheckWithin(envelopes[1], Integers(DType::Bool, {2}, {0, 1})).ok());
-  EXPECT_FALSE(CheckWithin(envelopes[1], Integers(DType::Bool, {3}, {0, 0, 0})).ok());
-}
-
-// The difference of a sum and a number next to it comes out below and above zero, and may be zero,
-// which no run hits; that of two inputs is what it is.
-TEST(EnvelopeTest, FollowsLogarithmsOfWhatMayCancel) {
-  FusionBuilder b("cancels");
-  const ValId x = b.Input("x", DType::F32, {1000}), y = b.Input("y", DType::F32, {1}),
-              z = b.Input("z", DType::F32, {1});
-  for (const ValId left : {b.Reduce(OpKind::Sum, x, {0}), z})
-    b.Output(b.Op(OpKind::Log, {b.Op(OpKind::Abs, {b.Sub(left, y)})}));
-  const Fusion fusion = b.Finish().value();
-  const HostTensor terms =
-      Floats(DType::F32, {1000}, std::vector<double>(1000, RoundToDType(DType::F32, 0.1)));
-  const double total = RoundToDType(DType::F32, 1000 * RoundToDType(DType::F32, 0.1));
-  for (const double other : {total + 3 * UlpOf(DType::F32, total), 0.1, 50.0}) {
-    const std::vector<HostTensor> inputs = {terms, Floats(DType::F32, {1}, {other}),
-                                            Floats(DType::F32, {1}, {0.1})};
-    const auto envelopes = MakeEnvelopes(fusion, {}, inputs).value();
-    for (int output : {0, 1}) {
-      HostTensor actual = Interpret(fusion, {}, inputs)->at(output);
-      EXPECT_TRUE(CheckWithin(envelopes[output], actual).ok());
-      const bool may_be_zero = (output == 0 && other > 99) || (output == 1 && other == 0.1);
-      actual.set({0}, FloatScalar(-INFINITY));
-      EXPECT_EQ(CheckWithin(envelopes[output], actual).ok(), may_be_zero) << output << other;
-    }
-  }
-}
-
-// A sum of what it may meet on the way, in any order; elsewhere an infinity is a mistake.
-TEST(EnvelopeTest, PartialSumsMayOverflow) {
-  FusionBuilder b("sums");
-  const ValId x = b.Input("x", DType::F32, {4, 3});
-  b.Output(b.Reduce(OpKind::Sum, x, {1}));
-  const ValId average = b.Welford(x, {1});
-  b.Output(average);
-  b.Output(FusionBuilder::ResultOf(average, 1));
-  const Fusion fusion = b.Finish().value();
-  const HostTensor input = Floats(
-      DType::F32, {4, 3}, {3e38, 3e38, -3e38, 3e38, -3e38, 0, 1e37, 1e37, -1e37, 3e38, 3e38, 3e38});
-  const auto envelopes = MakeEnvelopes(fusion, {}, {input}).value();
-  const auto accepts = [&](int output, int row, double value) {
-    const HostTensor right = Interpret(fusion, {}, {input})->at(output);
-    HostTensor other = Interpret(fusion, {}, {input})->at(output);
-    EXPECT_TRUE(CheckWithin(envelopes[output], right).ok());
-    other.set({row}, FloatScalar(value));
-    return CheckWithin(envelopes[output], other).ok();
-  };
-  EXPECT_TRUE(accepts(0, 0, INFINITY));
-  EXPECT_FALSE(accepts(0, 0, kNan));
-  EXPECT_FALSE(accepts(0, 1, INFINITY));  // No partial sum is larger than a term.
-  EXPECT_FALSE(accepts(0, 2, INFINITY));
-  EXPECT_TRUE(accepts(0, 3, INFINITY));
-  EXPECT_FALSE(accepts(0, 3, 3e38));
-  for (int row : {0, 1, 3}) {
-    EXPECT_TRUE(accepts(1, row, INFINITY));
-    EXPECT_TRUE(accepts(1, row, kNan));
-    EXPECT_TRUE(accepts(2, row, kNan));
-  }
-  EXPECT_FALSE(accepts(1, 2, INFINITY));
-  EXPECT_FALSE(accepts(1, 2, kNan));
-  EXPECT_FALSE(accepts(2, 2, kNan));
 }
 
 }  // namespace

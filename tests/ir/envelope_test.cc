@@ -1,0 +1,170 @@
+// Envelopes: they must accept what is right and refuse what is wrong.
+#include "ir/reference/envelope.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ir/fusion_builder.h"
+#include "ir/reference/interpreter.h"
+#include "tests/support/host_tensors.h"
+
+namespace seam {
+namespace {
+
+using testing::Floats;
+using testing::Integers;
+using testing::Random;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// layer_norm-like: statistics, then a normalised value in f16.
+Fusion Normalize(int64_t rows, int64_t columns, DType out) {
+  FusionBuilder b("normalize");
+  const ValId x = b.Input("x", DType::F32, {rows, columns});
+  const ValId average = b.Welford(x, {1});
+  const ValId variance =
+      b.Div(FusionBuilder::ResultOf(average, 1), FusionBuilder::ResultOf(average, 2));
+  const ValId scale = b.Op(OpKind::Rsqrt, {b.Add(variance, b.Constant(1e-5, DType::F32))});
+  const ValId centred = b.Sub(x, b.Broadcast(average, {1}));
+  b.Output(b.Cast(b.Mul(centred, b.Broadcast(scale, {1})), out));
+  return b.Finish().value();
+}
+
+TEST(EnvelopeTest, AcceptsF32ArithmeticAndRefusesMistakes) {
+  for (DType out : {DType::F32, DType::F16}) {
+    const int64_t rows = 4, columns = 777;
+    const Fusion fusion = Normalize(rows, columns, out);
+    const HostTensor x = Random(DType::F32, {rows, columns}, 12);
+    const auto envelopes = MakeEnvelopes(fusion, {}, {x});
+    ASSERT_TRUE(envelopes.ok()) << envelopes.status();
+    const Envelope& envelope = envelopes->at(0);
+    EXPECT_FALSE(envelope.exact);
+    // `skipped` columns are forgotten, as by a wrong mask; all arithmetic in float.
+    const auto run = [&](int64_t skipped, float error) {
+      HostTensor y = HostTensor::Make(out, {rows, columns}).value();
+      for (int64_t r = 0; r < rows; ++r) {
+        const auto at = [&](int64_t c) { return static_cast<float>(x.at({r, c}).f); };
+        float sum = 0, m2 = 0;
+        for (int64_t c = skipped; c < columns; ++c) sum += at(c);
+        const float mean = sum / static_cast<float>(columns);
+        for (int64_t c = skipped; c < columns; ++c) m2 += (at(c) - mean) * (at(c) - mean);
+        const float scale = (1 + error) / std::sqrt(m2 / static_cast<float>(columns) + 1e-5f);
+        for (int64_t c = 0; c < columns; ++c) {
+          y.set({r, c}, FloatScalar(RoundToDType(out, (at(c) - mean) * scale)));
+        }
+      }
+      return y;
+    };
+    EXPECT_TRUE(CheckWithin(envelope, run(0, 0)).ok()) << CheckWithin(envelope, run(0, 0));
+    const absl::Status forgotten = CheckWithin(envelope, run(1, 0));
+    EXPECT_FALSE(forgotten.ok());
+    EXPECT_FALSE(CheckWithin(envelope, run(0, out == DType::F32 ? 3e-5f : 3e-3f)).ok());
+    HostTensor nan = run(0, 0);
+    nan.set({2, 5}, FloatScalar(kNan));
+    const absl::Status status = CheckWithin(envelope, nan);
+    EXPECT_EQ(std::string(status.message()).substr(0, 49),
+              "1 of 3108 elements are wrong; first at [2, 5]: ex");
+  }
+}
+
+TEST(EnvelopeTest, ExactGraphsMustAgreeInEveryBit) {
+  FusionBuilder b("exact");
+  const ValId x = b.Input("x", DType::F32, {64});
+  b.Output(b.Div(b.Mul(x, x), b.Constant(3, DType::F32)));
+  const Fusion fusion = b.Finish().value();
+  const HostTensor input = Random(DType::F32, {64}, 3);
+  const auto envelopes = MakeEnvelopes(fusion, {}, {input}).value();
+  EXPECT_TRUE(envelopes[0].exact);
+  HostTensor output = Interpret(fusion, {}, {input})->at(0);
+  EXPECT_TRUE(CheckWithin(envelopes[0], output).ok());
+  const double value = output.at({7}).f;
+  output.set({7}, FloatScalar(std::nextafter(static_cast<float>(value), INFINITY)));
+  EXPECT_FALSE(CheckWithin(envelopes[0], output).ok());
+}
+
+TEST(EnvelopeTest, FollowsDiscontinuitiesAndNan) {
+  // sin of large arguments, then a comparison and a square root of something around zero.
+  FusionBuilder b("edges");
+  const ValId x = b.Input("x", DType::F32, {2});
+  const ValId zero = b.Sub(b.Op(OpKind::Exp, {x}), b.Op(OpKind::Exp, {x}));
+  b.Output(b.Op(OpKind::Sqrt, {zero}));
+  b.Output(b.Op(OpKind::Gt, {zero, b.Constant(0, DType::F32)}));
+  const Fusion fusion = b.Finish().value();
+  const HostTensor input = Floats(DType::F32, {2}, {1.5, kNan});
+  const auto envelopes = MakeEnvelopes(fusion, {}, {input}, 20).value();
+  EXPECT_TRUE(envelopes[0].may_be_nan[0]);  // The difference may come out below zero.
+  EXPECT_TRUE(CheckWithin(envelopes[0], Floats(DType::F32, {2}, {0, kNan})).ok());
+  EXPECT_FALSE(CheckWithin(envelopes[0], Floats(DType::F32, {2}, {0, 1})).ok());
+  EXPECT_TRUE(CheckWithin(envelopes[1], Integers(DType::Bool, {2}, {0, 0})).ok());
+  EXPECT_TRUE(CheckWithin(envelopes[1], Integers(DType::Bool, {2}, {1, 0})).ok());
+  EXPECT_FALSE(CheckWithin(envelopes[1], Integers(DType::Bool, {2}, {0, 1})).ok());
+  EXPECT_FALSE(CheckWithin(envelopes[1], Integers(DType::Bool, {3}, {0, 0, 0})).ok());
+}
+
+// The difference of a sum and a number next to it comes out below and above zero, and may be zero,
+// which no run hits; that of two inputs is what it is.
+TEST(EnvelopeTest, FollowsLogarithmsOfWhatMayCancel) {
+  FusionBuilder b("cancels");
+  const ValId x = b.Input("x", DType::F32, {1000}), y = b.Input("y", DType::F32, {1}),
+              z = b.Input("z", DType::F32, {1});
+  for (const ValId left : {b.Reduce(OpKind::Sum, x, {0}), z})
+    b.Output(b.Op(OpKind::Log, {b.Op(OpKind::Abs, {b.Sub(left, y)})}));
+  const Fusion fusion = b.Finish().value();
+  const HostTensor terms =
+      Floats(DType::F32, {1000}, std::vector<double>(1000, RoundToDType(DType::F32, 0.1)));
+  const double total = RoundToDType(DType::F32, 1000 * RoundToDType(DType::F32, 0.1));
+  for (const double other : {total + 3 * UlpOf(DType::F32, total), 0.1, 50.0}) {
+    const std::vector<HostTensor> inputs = {terms, Floats(DType::F32, {1}, {other}),
+                                            Floats(DType::F32, {1}, {0.1})};
+    const auto envelopes = MakeEnvelopes(fusion, {}, inputs).value();
+    for (int output : {0, 1}) {
+      HostTensor actual = Interpret(fusion, {}, inputs)->at(output);
+      EXPECT_TRUE(CheckWithin(envelopes[output], actual).ok());
+      const bool may_be_zero = (output == 0 && other > 99) || (output == 1 && other == 0.1);
+      actual.set({0}, FloatScalar(-INFINITY));
+      EXPECT_EQ(CheckWithin(envelopes[output], actual).ok(), may_be_zero) << output << other;
+    }
+  }
+}
+
+// A sum of what it may meet on the way, in any order; elsewhere an infinity is a mistake.
+TEST(EnvelopeTest, PartialSumsMayOverflow) {
+  FusionBuilder b("sums");
+  const ValId x = b.Input("x", DType::F32, {4, 3});
+  b.Output(b.Reduce(OpKind::Sum, x, {1}));
+  const ValId average = b.Welford(x, {1});
+  b.Output(average);
+  b.Output(FusionBuilder::ResultOf(average, 1));
+  const Fusion fusion = b.Finish().value();
+  const HostTensor input = Floats(
+      DType::F32, {4, 3}, {3e38, 3e38, -3e38, 3e38, -3e38, 0, 1e37, 1e37, -1e37, 3e38, 3e38, 3e38});
+  const auto envelopes = MakeEnvelopes(fusion, {}, {input}).value();
+  const auto accepts = [&](int output, int row, double value) {
+    const HostTensor right = Interpret(fusion, {}, {input})->at(output);
+    HostTensor other = Interpret(fusion, {}, {input})->at(output);
+    EXPECT_TRUE(CheckWithin(envelopes[output], right).ok());
+    other.set({row}, FloatScalar(value));
+    return CheckWithin(envelopes[output], other).ok();
+  };
+  EXPECT_TRUE(accepts(0, 0, INFINITY));
+  EXPECT_FALSE(accepts(0, 0, kNan));
+  EXPECT_FALSE(accepts(0, 1, INFINITY));  // No partial sum is larger than a term.
+  EXPECT_FALSE(accepts(0, 2, INFINITY));
+  EXPECT_TRUE(accepts(0, 3, INFINITY));
+  EXPECT_FALSE(accepts(0, 3, 3e38));
+  for (int row : {0, 1, 3}) {
+    EXPECT_TRUE(accepts(1, row, INFINITY));
+    EXPECT_TRUE(accepts(1, row, kNan));
+    EXPECT_TRUE(accepts(2, row, kNan));
+  }
+  EXPECT_FALSE(accepts(1, 2, INFINITY));
+  EXPECT_FALSE(accepts(1, 2, kNan));
+  EXPECT_FALSE(accepts(2, 2, kNan));
+}
+
+}  // namespace
+}  // namespace seam
