@@ -11,7 +11,7 @@
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
 //            their columns or rows, or each row leaves those of the columns that are kept.
 // What is left in parts is finished in the same launch, behind a barrier of the grid, where the
-// device holds the grid at once.
+// device holds the grid at once and that takes no longer than a launch of its own.
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer
 // one is read again, but for what CTAs that share it hold in shared memory. Which reductions may
 // share a kernel says reduction_guard.cc.
@@ -46,7 +46,12 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
          sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
   }
-  s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device);
+  // Few CTAs finish many results in many turns, a launch of its own has a CTA for each; and it
+  // costs less than the barrier where there are few turns before it and several states.
+  constexpr int kMostFinishTurns = 8;
+  const bool few_ctas = sized.finished * s.finish_lanes > kMostFinishTurns * 32 * ctas;
+  s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device) && !few_ctas &&
+                 !(few_turns && ColumnStates(sized) > 1);
 }
 
 // What takes one pass, or one exchange, instead of two.

@@ -1,6 +1,8 @@
 // Long rows to the CTAs of a cluster, a piece each: a table of pieces that were timed, of which the
 // first that fits is taken.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
@@ -53,6 +55,10 @@ constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
                                          {16384, 8, 512, 1, 2, true},
                                          {16384, 16, 256, 1, 2, true},
                                          {8192, 16, 512, 1, 3}};
+// Of rows in pieces, one input of 16-bit data and two of wider: others do better where threads
+// load.
+constexpr Piece kNarrowInPieces[] = {{16384, 16, 256, 3, 2, true}};
+constexpr Piece kWideInPieces[] = {{16384, 16, 256, 1, 2}};
 // Where a CTA keeps states of its columns, of 16-bit data: one state a column, and several.
 constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},  {4096, 4, 256, 2, 3},
                                      {8192, 8, 512, 1, 3},  {16384, 16, 512, 1, 3, true},
@@ -78,6 +84,10 @@ constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaCo
 
 absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int states) {
   const bool narrow = sized.widest_bytes < 4;
+  if (states == 0 && sized.run < sized.columns) {
+    if (sized.large_inputs != (narrow ? 1 : 2)) return {};
+    return narrow ? absl::MakeSpan(kNarrowInPieces) : kWideInPieces;
+  }
   if (states == 0) {
     const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
     if (narrow) {
@@ -104,10 +114,12 @@ void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int 
   s.persistent = true;
 }
 
-// CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a power of
-// two of clusters, so that a kernel serves many numbers of rows.
+// CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a cluster
+// each, up to the next multiple of a quarter of a power of two, so that a kernel serves many
+// numbers of rows.
 int CtasOfClusters(const SizedGroup& sized, const Schedule& s) {
-  const int64_t clusters = PowerOfTwoAtLeast(sized.rows, 1 << 15);
+  const int64_t step = PowerOfTwoAtLeast(CeilDivide(sized.rows + 1, 8), 1 << 13);
+  const int64_t clusters = CeilDivide(sized.rows, step) * step;
   return static_cast<int>(std::min(clusters * s.cluster, ResidentCtas(s, sized.context.device)));
 }
 
@@ -160,6 +172,15 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
   return false;
 }
 
+// Rows that lie in pieces: copies have to know how long these are.
+std::optional<KeptRows> InPieces(const SizedGroup& sized, Schedule s) {
+  if (sized.run == sized.columns) return std::nullopt;
+  PinColumns(sized, s);
+  absl::StatusOr<KeptRows> rows = KeptRows::Of(sized, s);
+  if (!rows.ok()) return std::nullopt;
+  return *std::move(rows);
+}
+
 }  // namespace
 
 bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
@@ -176,6 +197,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
   // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
   constexpr int kFewTurns = 20;
   const bool fits = states == 0 && FitsCta(sized, rows, s);
+  const std::optional<KeptRows> of_pieces = InPieces(sized, s);
   for (const Piece& piece : PiecesFor(sized, weights, states)) {
     Schedule c = s;
     const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
@@ -186,13 +208,13 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
     // Which CTAs have which rows matters to nothing but what they sum over rows.
-    c.tickets = piece.stages > 0 && !sized.shape.crosses_all_rows();
+    c.tickets = piece.stages > 1 && !sized.shape.crosses_all_rows();
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
     if (c.registers * c.vector * words >
         registers - (c.reread ? kRereadRegisters : kOtherRegisters))
       continue;
-    const int64_t stage = rows.StageBytes(c);
+    const int64_t stage = of_pieces.value_or(rows).StageBytes(c);
     if (stage == 0) continue;
     const int64_t room =
         device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);

@@ -38,8 +38,9 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Sch
   if (!s.reread && stage >= kLongStage && HasFewTurns(sized, s)) s.stages = 2;
 }
 
-// The row of few turns: threads with one vector each, or two, in CTAs of 512 or more. False if
-// there are more turns, or if rows of one state a column are short.
+// The row of few turns: threads with one vector each, or two, in CTAs of 512 or more, which know
+// how long it is where that pays. False if there are more turns, or if rows of one state a column
+// are short.
 bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   constexpr int kThreads = 512, kLeastThreads = 32;
   constexpr Share kShares[] = {{1, kLeastThreads, kThreads}, {2, kLeastThreads, 768}};
@@ -51,7 +52,7 @@ bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Sc
   few.row_warps = std::max(1, kThreads / 32 / few.warps_per_row);
   few.min_ctas_per_sm = 1;
   if (!HasFewTurns(sized, few)) return false;
-  if (states == 1) PinColumns(sized, few);
+  if (states == 1 || (few.registers == 1 && few.rows_per_cta() == 1)) PinColumns(sized, few);
   s = few;
   return true;
 }

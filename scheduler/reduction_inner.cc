@@ -72,9 +72,15 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const absl::Span<const Share> shares = SharesFor(sized);
   const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s) ||
                                  (!s.shift && ShareWarp(sized, vectors, s));
+  // Long odd rows of one input: few threads with much under way each, and four CTAs of them an SM.
+  constexpr Share kShareEight = {8, 160, 256};
+  constexpr int kCtasOfEight = 4, kLongVectors = 1408;
+  const bool eight = !of_narrow_vectors && narrow && !busy && s.shift && weights == 0 &&
+                     sized.large_inputs == 1 && vectors > kLongVectors &&
+                     ShareRow(rows, vectors, {&kShareEight, 1}, s);
   const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && !wide_weights &&
                    ShareRow(rows, vectors, {&share_two, 1}, s);
-  s.persistent = of_narrow_vectors || two || ShareRow(rows, vectors, shares, s);
+  s.persistent = of_narrow_vectors || eight || two || ShareRow(rows, vectors, shares, s);
   if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
     PinColumns(sized, s);
   if (!s.persistent) {
@@ -90,7 +96,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
   // Beside fewer weights, large CTAs do better with as few registers too.
-  constexpr int kLarge = 352;
+  constexpr int kLarge = 416;
   const bool unaligned_weights =
       s.shift && weights > 0 && !wide_weights && (many_weights || (narrow && threads >= kLarge));
   // Weights are loaded early where they take few registers or rows share a warp.
@@ -131,7 +137,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int fit = static_cast<int>(
       65536 /
       (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
-  s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
+  s.min_ctas_per_sm = eight ? kCtasOfEight : std::clamp(fit, 1, s.min_ctas_per_sm);
 }
 
 bool IsInterleaved(const SizedGroup& sized, const Schedule& s) {

@@ -17,10 +17,11 @@ bool HasFewTurns(const SizedGroup& sized, const Schedule& s) {
 }
 
 int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
-  constexpr int64_t kTurnBytes = 16000, kShortColumns = 512;
+  constexpr int64_t kTurnBytes = 16000, kLongestTurnBytes = 131072, kShortColumns = 512;
   constexpr int kMostThreads = 512;
   const bool narrow = sized.widest_bytes < 4;
-  if (s.tickets || s.stages < 3 || HasFewTurns(sized, s)) return 0;
+  const bool single = s.stages == 1 && ColumnStates(sized) == 1 && stage_bytes >= kLongestTurnBytes;
+  if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
   if (s.shift && narrow) return s.threads() > kLargeShifted && ColumnStates(sized) > 1 ? 2 : 0;
   if (narrow && ColumnStates(sized) == 1 && sized.columns > kShortColumns && s.cluster <= 2)
     return 0;

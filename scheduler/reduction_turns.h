@@ -20,7 +20,8 @@ bool HasFewTurns(const SizedGroup& sized, const Schedule& schedule);
 
 // Turns after which CTAs that take rows in a fixed order, with `stage_bytes` of each, look whether
 // they are ahead: that must not cost more than a turn has to hide. CTAs that keep one state of each
-// narrow column stay together by themselves unless rows are short or go to larger clusters.
+// narrow column stay together by themselves unless rows are short or go to larger clusters. Those
+// with a single stage of the longest rows hide nothing and gain by it, with one state a column.
 int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& schedule);
 
 // Threads of a CTA of shifted rows that is a large one: it has to keep pace, and rows in registers.

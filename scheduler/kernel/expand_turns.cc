@@ -14,19 +14,24 @@ void Expander::PrepareRowCopies() {
   if (options_.stages == 0) return;
   const auto found = FindRowCopies(tile_, at_.rows_per_cta, has_ends_ ? vector_ : 1);
   stage_elements_ = at_.rows_per_cta * CtaColumns();
+  int64_t copies_per_batch = 0;
   for (size_t id = 0; id < found.size(); ++id) {
     if (!found[id] || !spaces_[found[id]->space].persistent) continue;
+    const int64_t copies = CopiesOf(*found[id], CtaColumns());
+    if (copies == 0) continue;
     const TileValue& value = tile_.values[id];
-    // In all turns.
-    const SymInt first = RowImporter().Import(found[id]->start) + ends_.head;
-    if (has_ends_ && !ProvablyDivisible(first, vector_)) continue;
+    if (has_ends_) {  // In all turns.
+      const SymInt first = RowImporter().Import(found[id]->start) + ends_.head;
+      if (!ProvablyDivisible(first, vector_)) continue;
+    }
     const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
                                    stage_elements_ * options_.stages);
-    copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array});
+    copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array, copies});
+    copies_per_batch += copies;
   }
   if (copied_.empty()) return;
   out_.copy_barriers = options_.stages;
-  out_.copies_per_batch = static_cast<int>(copied_.size());
+  out_.copies_per_batch = static_cast<int>(copies_per_batch);
   // A stage is free at the first barrier behind its last read: in the same turn if the first pass
   // takes the row into registers, else in the next.
   const std::vector<bool> first = NeededBy(0, std::vector<bool>(tile_.values.size()));
@@ -45,11 +50,32 @@ void Expander::CopyRows(SymInt turn, SymInt set) {
     const SymInt extent = spaces_[copied.from.space].extent;
     const SymInt rows = at_.rows_per_cta == 1 ? SymInt(1) : Min(at_.rows_per_cta, rows_ - row);
     const SymInt first = rank_ * CtaColumns();
+    if (copied.from.run > 0) {
+      CopyPieces(id, copied, stage, importer);
+      continue;
+    }
     const SymInt count = cluster_ == 1 ? rows * extent : Max(0, Min(CtaColumns(), extent - first));
     w_.Emit(BulkCopy{copied.array, stage * stage_elements_, tile_.values[id].buffer,
                      importer.Import(copied.from.start) + ends_.head + first,
                      has_ends_ ? InBody(extent) : count, stage});
   }
+}
+
+// What a CTA has of a row in pieces: of the first and the last one perhaps a part.
+void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt stage, SymImporter& importer) {
+  const int64_t run = copied.from.run;
+  const SymInt first = rank_ * CtaColumns();
+  const SymInt end = Min(first + CtaColumns(), spaces_[copied.from.space].extent);
+  const SymInt i = out_.env->FreshSymbol("piece", 0, copied.copies - 1);
+  w_.Loop(i, copied.copies, false, [&] {
+    const SymInt piece = FloorDiv(first, run) + i;
+    const SymInt from = Max(first, piece * run);
+    const SymInt count = Max(0, Min(end, (piece + 1) * run) - from);
+    importer.Map(copied.from.piece.node(), piece);
+    w_.Emit(BulkCopy{copied.array, stage * stage_elements_ + (from - first),
+                     tile_.values[id].buffer,
+                     importer.Import(copied.from.start) + (from - piece * run), count, stage});
+  });
 }
 
 void Expander::CopyFirstRows() {

@@ -147,6 +147,7 @@ class Expander {
   struct CopiedRow {
     RowCopy from;
     int array;
+    int64_t copies;
   };
   struct EndsAhead {
     int space, fragment;
@@ -326,6 +327,7 @@ class Expander {
   // Rows in turn.
   void PrepareRowCopies();
   void CopyRows(SymInt turn, SymInt set);
+  void CopyPieces(TileId id, const CopiedRow& copied, SymInt stage, SymImporter& importer);
   void CopyFirstRows();
   void LoadRowValues(SymInt turn, SymInt set);
   void TakeRowValues();

@@ -7,6 +7,37 @@ namespace {
 
 constexpr int kCopyBytes = 16;
 
+// Columns of the pieces in which a row lies: what its column is divided by. 0: there are none, or
+// they are not known to be as long each.
+int64_t RunOf(const TileValue& value, const TileSpace& space) {
+  int64_t run = 0;
+  for (const SymNode* node : TopologicalNodes({value.index})) {
+    if ((node->kind != SymKind::FloorDiv && node->kind != SymKind::Mod) ||
+        !node->children[0].is_same(space.column)) {
+      continue;
+    }
+    const int64_t divisor = node->children[1].maybe_int().value_or(0);
+    if (divisor <= 1 || (run > 0 && run != divisor)) return 0;
+    run = divisor;
+  }
+  return run;
+}
+
+// A row whose pieces have `run` columns each.
+std::optional<RowCopy> PiecesOf(const TileKernel& tile, const TileValue& value, int space,
+                                int64_t run, int64_t unit) {
+  const SymInt piece = tile.env->FreshSymbol("piece", 0, INT32_MAX);
+  const SymInt in_piece = tile.env->FreshSymbol("in_piece", 0, run - 1);
+  const SymInt column = tile.spaces[space].column;
+  const SymInt start = Substitute(value.index, column, piece * run);
+  const SymInt inside = Substitute(value.index, column, piece * run + in_piece) - start;
+  if (run % unit != 0 || !ProvablyDivisible(tile.spaces[space].extent, unit) ||
+      !inside.is_same(in_piece) || !ProvablyDivisible(start, unit)) {
+    return std::nullopt;
+  }
+  return RowCopy{space, start, piece, run};
+}
+
 std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
                                  int64_t rows_per_cta, int body) {
   if (value.kind != TileKind::Load || !value.lets.empty() || !value.predicate.is_same(1) ||
@@ -19,6 +50,8 @@ std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
   for (size_t s = 0; s < tile.spaces.size(); ++s) {
     const TileSpace& space = tile.spaces[s];
     if (!space.column.is_symbolic() || !DependsOn(value.index, space.column)) continue;
+    if (const int64_t run = RunOf(value, space); run > 0 && body == 1 && rows_per_cta == 1)
+      return PiecesOf(tile, value, static_cast<int>(s), run, unit);
     const SymInt start = Substitute(value.index, space.column, 0);
     const SymInt head = body > 1 ? Mod(-RowStart(tile), body) : SymInt(0);
     // Rows of any length, if those of a CTA and of all CTAs are so many.
@@ -56,6 +89,14 @@ std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_
   for (const TileValue& value : tile.values)
     copies.push_back(RowCopyOf(tile, value, rows_per_cta, body));
   return copies;
+}
+
+int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns) {
+  constexpr int64_t kMost = 32;
+  if (copy.run == 0) return 1;
+  const bool whole = cta_columns % copy.run == 0 || copy.run % cta_columns == 0;
+  const int64_t copies = (cta_columns + copy.run - 1) / copy.run + (whole ? 0 : 1);
+  return copies <= kMost ? copies : 0;
 }
 
 }  // namespace seam::kernel

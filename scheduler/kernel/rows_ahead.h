@@ -17,18 +17,25 @@ namespace seam::kernel {
 // The index of a row's first element, for the first load along the columns; 0 if there is none.
 SymInt RowStart(const TileKernel& tile);
 
-// A load of whole rows that lie in one piece.
+// A load of whole rows that lie in one piece, or in pieces of as many columns each, a channel of
+// several images for example.
 struct RowCopy {
   int space = 0;     // Its columns.
-  SymInt start = 0;  // The index of column 0, over the row.
+  SymInt start = 0;  // The index of a piece's first column, over the row and the piece.
+  SymInt piece = 0;  // The symbol of that piece.
+  int64_t run = 0;   // Columns of a piece; 0: of all of them, which are one.
 };
 
 // Per value. A copy moves multiples of 16 bytes: so does the row start and end, proven from the
 // index and the extent, or, if `body` > 1, its part of whole vectors of `body` elements, of which
 // the first is at the first aligned address behind RowStart. Where CTAs have several rows, these
-// are neighbours in memory and copied whole; then all rows of a CTA together start and end so.
-// Linear in the values.
+// are neighbours in memory and copied whole; then all rows of a CTA together start and end so. Of
+// rows in pieces a CTA has one, and each piece starts and ends so. Linear in the values.
 std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta,
                                                   int body = 1);
+
+// Copies that bring the columns that a CTA has of a row, `cta_columns`, wherever among the row's
+// they begin; 0 if that is too many, and threads should load them.
+int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns);
 
 }  // namespace seam::kernel

@@ -241,8 +241,14 @@ TEST(Clusters, FewLongRows) {
   for (const int64_t rows : {1, 3}) {
     result = ExpectRightInClusters(NormBackward("bf16", kSumOfAll),
                                    {.sizes = {{"M", rows}, {"N", 16384}}});
-    // A power of two of clusters, whose kernel serves other numbers of rows too.
-    EXPECT_EQ(result.schedule.grid, (rows + rows / 2) * result.schedule.cluster);
+    EXPECT_EQ(result.schedule.grid, rows * result.schedule.cluster);
+  }
+  // One kernel serves several numbers of rows.
+  const absl::StatusOr<Fusion> group = ParseFusion(NormBackward("bf16", kSumOfAll));
+  for (const int64_t rows : {8, 9, 10, 11, 12, 13}) {
+    const ScheduleContext context{.sizes = {rows, 16384}, .device = *FindDevice("h200")};
+    const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_EQ(s.grid / s.cluster, (rows + 1) / 2 * 2) << s.ToString();
   }
 }
 
@@ -284,7 +290,7 @@ TEST(Clusters, RowsThatJustFit) {
   EXPECT_GT(groups(backward(2, "f32"), 262152), 1);
 }
 
-// A channel of all images is in as many pieces, which the threads load.
+// A channel of all images is in as many pieces, which the threads load if they are short.
 std::string BatchNorm(const std::string& dtype) {
   return absl::StrCat("fusion batch_norm {\n  symbol B\n  symbol C\n  symbol N\n  input x: ", dtype,
                       "[B, C, N]\n  input w: f32[C]\n  f = cast(x, dtype=f32)\n",
@@ -317,7 +323,7 @@ TEST(Clusters, RowsInPieces) {
     EXPECT_EQ(s->persistent, s->columns_at_once() >= images * pixels) << s->ToString();
     return *s;
   };
-  const Schedule s = choose("h200", 64, 256, 3136);
+  const Schedule s = choose("h200", 256, 256, 784);
   EXPECT_EQ(s.cluster, 8);
   EXPECT_EQ(s.stages, 0);
   EXPECT_EQ(s.min_ctas_per_sm, 2);

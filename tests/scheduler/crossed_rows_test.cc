@@ -319,11 +319,14 @@ TEST(CrossedRows, OneLaunchWhereTheGridFits) {
   const Plan wide = plan_of(kBackward, {65536, 4096}), narrow = plan_of(kBackward, {65536, 1024});
   EXPECT_THAT(wide.phases, ElementsAre(2));
   EXPECT_GE(wide.schedule.grid, Devices()[0].sms);
-  // Of few turns as few CTAs as there are SMs, since all of them leave states.
+  // Of few turns as few CTAs as there are SMs, since all of them leave states, and no barrier.
   const Plan few = plan_of(kBackward, {2048, 4096});
-  EXPECT_THAT(few.phases, ElementsAre(2));
+  EXPECT_THAT(few.phases, ElementsAre(1, 1));
   EXPECT_EQ(few.schedule.grid, Devices()[0].sms);
   EXPECT_LT(wide.schedule.finish_lanes, narrow.schedule.finish_lanes);
+  // Of few rows a launch has more CTAs for the columns than there are.
+  EXPECT_THAT(plan_of(kBackward, {3, 4096}).phases, ElementsAre(1, 1));
+  EXPECT_THAT(plan_of(kBackward, {100, 4096}).phases, ElementsAre(2));
   // Long rows that CTAs share.
   constexpr char kFewRows[] = R"(fusion few_rows {
   symbol M
