@@ -25,6 +25,8 @@ class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
   virtual void Report(KernelReport& report) const = 0;
+  // Bytes of registers that a thread has to put in memory and take back.
+  virtual int spill_bytes() const { return 0; }
 };
 
 // A call with its sizes worked out: what is left to do is to put in the pointers and go. Memory is

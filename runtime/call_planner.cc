@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 
@@ -29,6 +30,17 @@ bool SameStrides(const Tensor& declared, absl::Span<const int64_t> strides) {
 absl::StatusOr<PreparedCall> CallPlanner::Plan(const SizeBinding& binding, const CallShape& shape) {
   binding_ = &binding;
   shape_ = &shape;
+  do {
+    SEAM_RETURN_IF_ERROR(PlanOnce());
+  } while (EaseSpills());
+  memory_ = PlanMemory(blocks_);
+  call_.block_bytes = memory_.bytes;
+  AddSteps();
+  return std::move(call_);
+}
+
+absl::Status CallPlanner::PlanOnce() {
+  const CallShape& shape = *shape_;
   call_ = PreparedCall();
   storage_.assign(program_.values.size(), Storage());
   blocks_.clear();
@@ -48,11 +60,19 @@ absl::StatusOr<PreparedCall> CallPlanner::Plan(const SizeBinding& binding, const
                        SchedulerName(program_.groups[g].scheduler), "): ", status.message()));
     }
   }
-  SEAM_RETURN_IF_ERROR(LoadKernels());
-  memory_ = PlanMemory(blocks_);
-  call_.block_bytes = memory_.bytes;
-  AddSteps();
-  return std::move(call_);
+  return LoadKernels();
+}
+
+bool CallPlanner::EaseSpills() {
+  bool again = false;
+  for (size_t g = 0; g < steps_.size(); ++g) {
+    const Step& step = steps_[g];
+    if (step.variant == nullptr || !step.chosen.has_value()) continue;
+    const bool spills = absl::c_any_of(
+        step.variant->kernels(), [](const auto& kernel) { return kernel->spill_bytes() > 0; });
+    if (spills) again |= program_.groups[g].Ease(*step.chosen, backend_.device());
+  }
+  return again;
 }
 
 absl::Status CallPlanner::PlaceInputs() {
@@ -137,6 +157,7 @@ absl::Status CallPlanner::PlanGroup(int step) {
   SEAM_ASSIGN_OR_RETURN(GroupProgram::Choice choice, group.Choose(as, context, tuned_));
   planned.variant = std::move(choice.variant);
   planned.origin = std::move(choice.origin);
+  planned.chosen = std::move(choice.chosen);
   if (planned.variant->plan().library) SEAM_RETURN_IF_ERROR(backend_.SupportsLibrary());
   SEAM_ASSIGN_OR_RETURN(planned.sizes, planned.variant->Sizes(context.sizes));
   for (size_t i = 0; i < planned.sizes.workspace_elements.size(); ++i) {

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,7 +59,8 @@ class CallPlanner {
   // What the last Plan chose for a group.
   struct Step {
     std::shared_ptr<Variant> variant;  // Null: only views.
-    std::string origin;                // As in GroupProgram::Choice.
+    std::string origin;                // As in GroupProgram::Choice, as is the next.
+    std::optional<Schedule> chosen;
     SchedulerKind as = SchedulerKind::kNone;
     ScheduleContext context;
     PlanSizes sizes;
@@ -85,6 +88,9 @@ class CallPlanner {
   absl::StatusOr<bool> PlaceViews(int step, const LaunchPlan& plan, const SizeBinding& sizes);
   absl::Status PlaceResult(int step, int value, const Tensor& type);
   absl::Status LoadKernels();
+  // Whether some group is to be planned again, since its kernels spill.
+  bool EaseSpills();
+  absl::Status PlanOnce();
   void AddSteps();
   int NewBlock(int64_t bytes, int step);
   int Track(int64_t num_elements);

@@ -125,6 +125,9 @@ class CudaKernel : public LoadedKernel {
     report.compile_ms = compiled_.compile_ms;
     report.from_cache = compiled_.from_cache;
   }
+  int spill_bytes() const override {
+    return std::max(compiled_.spill_store_bytes, compiled_.spill_load_bytes);
+  }
 
  private:
   const std::string text_;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "ir/status.h"
+#include "scheduler/more_registers.h"
 
 namespace seam {
 namespace {
@@ -140,10 +142,31 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
   if (scheduler == nullptr) {
     return absl::InternalError(absl::StrCat("group ", id, ": no scheduler ", SchedulerName(as)));
   }
-  SEAM_ASSIGN_OR_RETURN(const Schedule schedule, scheduler->choose(*group, context));
-  SEAM_ASSIGN_OR_RETURN(choice.variant,
-                        FindOrLower(schedule, IsTunable(as) ? "chosen by the heuristic" : ""));
+  SEAM_ASSIGN_OR_RETURN(choice.chosen, scheduler->choose(*group, context));
+  Schedule schedule = *choice.chosen;
+  std::string origin = IsTunable(as) ? "chosen by the heuristic" : "";
+  const auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == schedule; });
+  if (it != eased.end() && it->instead != schedule) {
+    const std::string fewer =
+        absl::StrCat("at least ", it->instead.min_ctas_per_sm, " CTAs an SM instead of ",
+                     schedule.min_ctas_per_sm, ", with which it would spill registers");
+    schedule = it->instead;
+    for (std::string* text : {&origin, &choice.origin})
+      absl::StrAppend(text, text->empty() ? "" : "; ", fewer);
+  }
+  SEAM_ASSIGN_OR_RETURN(choice.variant, FindOrLower(schedule, origin));
   return choice;
+}
+
+bool GroupProgram::Ease(const Schedule& chosen, const DeviceInfo& device) {
+  auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == chosen; });
+  if (it == eased.end()) it = eased.insert(eased.end(), {chosen, chosen});
+  if (it->tried_all) return false;
+  const Schedule before = it->instead;
+  const std::optional<Schedule> next = WithMoreRegisters(before, device);
+  it->tried_all = !next.has_value();
+  it->instead = next.value_or(chosen);
+  return it->instead != before;
 }
 
 void GroupProgram::Keep(const std::shared_ptr<Variant>& variant) {

@@ -67,6 +67,13 @@ struct GroupProgram {
   std::vector<std::shared_ptr<Variant>> variants;
 
   std::optional<Schedule> fixed;  // For all calls, in place of one that is chosen.
+  // Schedules of the heuristic whose kernels spill registers, and what is taken in their place: one
+  // of fewer CTAs an SM, or the same again if none helps.
+  struct Eased {
+    Schedule chosen, instead;
+    bool tried_all = false;
+  };
+  std::vector<Eased> eased;
 
   // The variant with this schedule if there is one already, else a new one without kernels. The
   // comment of its kernels ends with `origin`.
@@ -79,11 +86,16 @@ struct GroupProgram {
   struct Choice {
     std::shared_ptr<Variant> variant;
     std::string origin;  // "tuned: ...", or why the heuristic chose; empty: there was no choice.
+    std::optional<Schedule> chosen;  // By the heuristic, for a call like this one.
   };
   absl::StatusOr<Choice> Choose(SchedulerKind as, const ScheduleContext& context,
                                 TunedSchedules* tuned) const;
   // Adds a variant, once its kernels are there, to those that FindOrLower finds.
   void Keep(const std::shared_ptr<Variant>& variant);
+  // Called where the kernels of what was taken for `chosen` spill: has Choose take the next
+  // schedule of fewer CTAs an SM in its place, or, if there is none left, `chosen` itself, since no
+  // other is better. False if Choose takes what it took.
+  bool Ease(const Schedule& chosen, const DeviceInfo& device);
 };
 
 }  // namespace seam

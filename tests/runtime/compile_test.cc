@@ -2,6 +2,7 @@
 // at hand.
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -218,6 +219,28 @@ TEST_F(MachineCodeTest, RowsKeptInRegistersDoNotSpill) {
     ASSERT_EQ(reports->size(), 1u);
     for (const KernelReport& kernel : reports->front().kernels) {
       EXPECT_EQ(kernel.spill_store_bytes, 0) << reports->front().schedule << "\n" << body;
+    }
+  }
+}
+
+// The heuristic asks for more CTAs an SM than these have the registers for, by NVRTC 13.0.
+TEST_F(MachineCodeTest, WhatSpillsHasFewerCtas) {
+  for (const auto& [dtype, channels, side] :
+       {std::tuple("bf16", 128, 9), std::tuple("f16", 256, 9), std::tuple("f32", 256, 33)}) {
+    const std::string image = absl::StrCat(dtype, "[N, 32*K, S, S]");
+    auto executable = Compile(
+        Parse(absl::StrCat(" symbol N\n symbol K in [1, 64]\n symbol S\n input g: ", image,
+                           "\n input x: ", image, "\n input mean: f32[N, 32]\n",
+                           " input rstd: f32[N, 32]\n input w: f32[32*K]\n",
+                           " dx, dw, db = group_norm_backward(g, x, mean, rstd, w, groups=32)\n",
+                           " output dx\n output dw\n output db\n")),
+        MachineCode());
+    ASSERT_TRUE(executable.ok()) << executable.status();
+    const auto reports = executable->CompileFor({{"N", 128}, {"K", channels / 32}, {"S", side}});
+    ASSERT_TRUE(reports.ok()) << reports.status();
+    for (const KernelReport& kernel : reports->front().kernels) {
+      EXPECT_EQ(kernel.spill_store_bytes + kernel.spill_load_bytes, 0)
+          << reports->front().schedule << ": " << reports->front().origin;
     }
   }
 }

@@ -1,0 +1,32 @@
+#include "scheduler/more_registers.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "scheduler/choose.h"
+
+namespace seam {
+
+std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& device) {
+  // What a thread can have, and in what steps it gets them.
+  constexpr int kMost = 255, kStep = 8;
+  if (s.one_launch && s.grid == 0) return std::nullopt;
+  const auto registers = [&](int ctas) {
+    return std::min(kMost, device.registers_per_sm / (s.threads() * ctas) / kStep * kStep);
+  };
+  Schedule eased = s;
+  while (--eased.min_ctas_per_sm > 0) {
+    if (registers(eased.min_ctas_per_sm) == registers(s.min_ctas_per_sm)) continue;
+    if (s.grid == 0) return eased;
+    // CTAs whose rows start alike, and those of a cluster, come all together.
+    const int64_t alike =
+        s.shift ? s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta()) : s.cluster;
+    const int64_t grid = std::min<int64_t>(s.grid, ResidentCtas(eased, device)) / alike * alike;
+    if (grid == 0) return std::nullopt;
+    eased.grid = static_cast<int>(grid);
+    return eased;
+  }
+  return std::nullopt;
+}
+
+}  // namespace seam

@@ -1,0 +1,78 @@
+// Fewer CTAs an SM for more registers: by steps that give a thread some, down to one CTA.
+#include "scheduler/more_registers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "scheduler/choose.h"
+
+namespace seam {
+namespace {
+
+using ::testing::ElementsAre;
+
+const DeviceInfo& H200() { return Devices()[0]; }
+
+Schedule OfThreads(int threads, int ctas) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  s.lanes_per_row = 32;
+  s.warps_per_row = threads / 32;
+  s.min_ctas_per_sm = ctas;
+  return s;
+}
+
+std::vector<int> Steps(Schedule s) {
+  std::vector<int> ctas;
+  while (const std::optional<Schedule> next = WithMoreRegisters(s, H200())) {
+    s = *next;
+    ctas.push_back(s.min_ctas_per_sm);
+  }
+  return ctas;
+}
+
+TEST(MoreRegisters, EachStepGivesSome) {
+  EXPECT_THAT(Steps(OfThreads(512, 4)), ElementsAre(3, 2, 1));
+  // Eight of 256 threads have 32 registers each, seven have no more than 36, which are 32 again.
+  EXPECT_THAT(Steps(OfThreads(256, 8)), ElementsAre(6, 5, 4, 3, 2, 1));
+  // Two of 128 threads have all that a thread can have.
+  EXPECT_THAT(Steps(OfThreads(128, 3)), ElementsAre(2));
+  EXPECT_THAT(Steps(OfThreads(1024, 1)), ElementsAre());
+  EXPECT_THAT(Steps(OfThreads(128, 0)), ElementsAre());
+}
+
+TEST(MoreRegisters, CtasInTurnAreAsManyAsThereIsRoomFor) {
+  Schedule s = OfThreads(256, 4);
+  s.persistent = true;
+  s.grid = 4 * H200().sms;
+  EXPECT_EQ(WithMoreRegisters(s, H200())->grid, 3 * H200().sms);
+  s.grid = 100;
+  EXPECT_EQ(WithMoreRegisters(s, H200())->grid, 100);
+  // Rows that CTAs take start alike, and clusters are whole.
+  s.grid = 4 * H200().sms;
+  s.shift = true;
+  s.vector = 8;
+  const Schedule shifted = *WithMoreRegisters(s, H200());
+  EXPECT_EQ(shifted.grid % 8, 0);
+  EXPECT_LE(shifted.grid, ResidentCtas(shifted, H200()));
+  s.shift = false;
+  s.cluster = 16;
+  s.grid = static_cast<int>(ResidentCtas(s, H200()));
+  const Schedule clusters = *WithMoreRegisters(s, H200());
+  EXPECT_EQ(clusters.grid % 16, 0);
+  EXPECT_GT(clusters.grid, 0);
+  EXPECT_TRUE(CheckSchedule(clusters).ok());
+}
+
+TEST(MoreRegisters, NotOfCtasThatHaveToBeThereAtOnce) {
+  Schedule s = OfThreads(256, 4);
+  s.split = 3;
+  EXPECT_TRUE(WithMoreRegisters(s, H200()).has_value());
+  s.one_launch = true;
+  EXPECT_FALSE(WithMoreRegisters(s, H200()).has_value());
+}
+
+}  // namespace
+}  // namespace seam
