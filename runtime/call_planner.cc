@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 
@@ -68,9 +67,9 @@ bool CallPlanner::EaseSpills() {
   for (size_t g = 0; g < steps_.size(); ++g) {
     const Step& step = steps_[g];
     if (step.variant == nullptr || !step.chosen.has_value()) continue;
-    const bool spills = absl::c_any_of(
-        step.variant->kernels(), [](const auto& kernel) { return kernel->spill_bytes() > 0; });
-    if (spills) again |= program_.groups[g].Ease(*step.chosen, backend_.device());
+    int spills = 0;
+    for (const auto& kernel : step.variant->kernels()) spills += kernel->spill_bytes();
+    if (spills > 0) again |= program_.groups[g].Ease(*step.chosen, spills, backend_.device());
   }
   return again;
 }

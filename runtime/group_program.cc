@@ -155,18 +155,23 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
       absl::StrAppend(text, text->empty() ? "" : "; ", fewer);
   }
   SEAM_ASSIGN_OR_RETURN(choice.variant, FindOrLower(schedule, origin));
+  SEAM_RETURN_IF_ERROR(CheckRoom(choice.variant->plan(), context.device));
   return choice;
 }
 
-bool GroupProgram::Ease(const Schedule& chosen, const DeviceInfo& device) {
+bool GroupProgram::Ease(const Schedule& chosen, int spills, const DeviceInfo& device) {
   auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == chosen; });
-  if (it == eased.end()) it = eased.insert(eased.end(), {chosen, chosen});
+  if (it == eased.end()) it = eased.insert(eased.end(), {chosen, chosen, chosen, spills});
   if (it->tried_all) return false;
-  const Schedule before = it->instead;
-  const std::optional<Schedule> next = WithMoreRegisters(before, device);
-  it->tried_all = !next.has_value();
-  it->instead = next.value_or(chosen);
-  return it->instead != before;
+  const Schedule taken = it->instead;
+  if (spills < it->best_spills) {
+    it->best = taken;
+    it->best_spills = spills;
+  }
+  const std::optional<Schedule> next = WithMoreRegisters(taken, device);
+  it->tried_all = !next.has_value() || next->min_ctas_per_sm * 2 < chosen.min_ctas_per_sm;
+  it->instead = it->tried_all ? it->best : *next;
+  return it->instead != taken;
 }
 
 void GroupProgram::Keep(const std::shared_ptr<Variant>& variant) {

@@ -67,10 +67,13 @@ struct GroupProgram {
   std::vector<std::shared_ptr<Variant>> variants;
 
   std::optional<Schedule> fixed;  // For all calls, in place of one that is chosen.
-  // Schedules of the heuristic whose kernels spill registers, and what is taken in their place: one
-  // of fewer CTAs an SM, or the same again if none helps.
+  // A schedule of the heuristic whose kernels spill registers, and what is taken in its place:
+  // others of fewer CTAs an SM, one after the other, until one spills nothing, in the end the best
+  // of them.
   struct Eased {
     Schedule chosen, instead;
+    Schedule best;
+    int best_spills = 0;  // Bytes.
     bool tried_all = false;
   };
   std::vector<Eased> eased;
@@ -92,10 +95,10 @@ struct GroupProgram {
                                 TunedSchedules* tuned) const;
   // Adds a variant, once its kernels are there, to those that FindOrLower finds.
   void Keep(const std::shared_ptr<Variant>& variant);
-  // Called where the kernels of what was taken for `chosen` spill: has Choose take the next
-  // schedule of fewer CTAs an SM in its place, or, if there is none left, `chosen` itself, since no
-  // other is better. False if Choose takes what it took.
-  bool Ease(const Schedule& chosen, const DeviceInfo& device);
+  // Called where the kernels of what was taken for `chosen` spill so many bytes: has Choose take
+  // another schedule in its place. Half of the CTAs an SM are given up at most, since they hide
+  // more than it costs to spill a little. False if Choose takes what it took.
+  bool Ease(const Schedule& chosen, int spills, const DeviceInfo& device);
 };
 
 }  // namespace seam

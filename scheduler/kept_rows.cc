@@ -127,19 +127,11 @@ int64_t KeptRows::KeptPeriod() const {
 }
 
 int64_t KeptRows::StageBytes(const Schedule& s) const {
-  // Source: images timed side by side on an H200, docs/schedulers.md.
-  constexpr int64_t kLeastPieceBytes = 6144;
   int64_t bytes = 0;
   const auto copies = kernel::FindRowCopies(traced_.tile, s.rows_per_cta(), s.shift ? s.vector : 1);
   for (size_t id = 0; id < copies.size(); ++id) {
-    const std::optional<kernel::RowCopy>& copy = copies[id];
-    if (!copy || !resident_[copy->space]) continue;
-    const int64_t element = DTypeBytes(traced_.tile.values[id].dtype);
-    if (kernel::CopiesOf(*copy, s.columns_per_step()) == 0 ||
-        (copy->run > 0 && copy->run * element < kLeastPieceBytes)) {
-      continue;
-    }
-    bytes += s.rows_per_cta() * s.columns_per_step() * element;
+    if (!copies[id] || !resident_[copies[id]->space]) continue;
+    bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(traced_.tile.values[id].dtype);
   }
   return bytes;
 }

@@ -45,8 +45,8 @@ class KeptRows {
   // element.
   bool GainsOnline(const Schedule& s) const;
 
-  // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them and do so
-  // better than threads: those of rows in short pieces do not.
+  // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them. A kernel that
+  // knows more facts has more of them brought: rows in pieces, whose lengths copies have to know.
   int64_t StageBytes(const Schedule& s) const;
 
   // Bytes of shared memory for a CTA's rows as blocks, beside stages; 0 if some tensor of rows and

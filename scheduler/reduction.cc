@@ -86,14 +86,18 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     SEAM_ASSIGN_OR_RETURN(rows, ChooseAccess(sized, limit, s));
   }
   if (sized.shape.crosses_all_rows()) {
-    ChooseCrossed(sized, rows, s);
+    SEAM_RETURN_IF_ERROR(ChooseCrossed(sized, rows, s));
     ChooseFinish(sized, s);
     ChoosePasses(rows, s);
     return s;
   }
-  const auto choose_inner = [&](Schedule& inner) {
-    const bool may_cluster = !sized.shape.crossed() || sized.shape.keeps_columns();
-    if (!may_cluster || !ChooseCluster(sized, rows, 0, inner)) ChooseInner(sized, rows, inner);
+  const auto choose_inner = [&](Schedule& inner) -> absl::Status {
+    if (!sized.shape.crossed() || sized.shape.keeps_columns()) {
+      SEAM_ASSIGN_OR_RETURN(const bool chosen, ChooseCluster(sized, rows, 0, inner));
+      if (chosen) return absl::OkStatus();
+    }
+    ChooseInner(sized, rows, inner);
+    return absl::OkStatus();
   };
   bool interleaved = !s.outer && IsInterleaved(sized, s);
   if (in_blocks) {
@@ -107,7 +111,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     // one where CTAs do not share rows, and memory would not be busy.
     const int64_t filled = sized.run * sized.widest_bytes * (sized.shape.crossed() ? 2 : 1);
     if (!s.persistent && filled >= kSectorBytes) {
-      choose_inner(inner);
+      SEAM_RETURN_IF_ERROR(choose_inner(inner));
       // The sectors at a piece's ends are read twice, which a cluster does not make up for.
       const bool pays = inner.cluster == 1 || sized.shape.crossed() || filled >= 2 * kSectorBytes;
       if (inner.persistent && pays) {
@@ -116,7 +120,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
       }
     }
   } else {
-    choose_inner(s);
+    SEAM_RETURN_IF_ERROR(choose_inner(s));
   }
   if (s.cluster == 1) FitKept(sized, rows, s);
   // Too few rows for the machine: CTAs share them.

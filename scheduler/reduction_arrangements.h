@@ -42,11 +42,13 @@ bool AreNeighboursShort(const SizedGroup& sized);
 // Rows of 16-byte vectors to CTAs or clusters that take them in turn and bring the next ones ahead,
 // `states` of each column in registers; rows that copies do not bring, or that would be the only
 // ones, to such that load them. False if a CTA for each row does as well, if there are so few rows
-// that more CTAs than a cluster's should share them, or if no cluster can hold a row.
-bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& schedule);
+// that more CTAs than a cluster's should share them, or if no cluster can hold a row. Errors: those
+// of Trace.
+absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states,
+                                   Schedule& schedule);
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
-// once, and a thread keeps the states of its columns, so few of them.
-void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+// once, and a thread keeps the states of its columns, so few of them. Errors: those of Trace.
+absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
 }  // namespace seam::reduction

@@ -1,9 +1,8 @@
 // Long rows to the CTAs of a cluster, a piece each: a table of pieces that were timed, of which the
 // first that fits is taken.
 #include <algorithm>
-#include <optional>
-#include <utility>
 
+#include "ir/status.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/reduction_turns.h"
@@ -123,8 +122,8 @@ int CtasOfClusters(const SizedGroup& sized, const Schedule& s) {
   return static_cast<int>(std::min(clusters * s.cluster, ResidentCtas(s, sized.context.device)));
 }
 
-// Rows in pieces that lie apart, a channel of all images for example, which copies do not bring:
-// few threads with many vectors each, if these hold the row, as many CTAs an SM as have the
+// Rows in pieces that lie apart, a channel of all images for example, which copies do not bring as
+// fast: few threads with many vectors each, if these hold the row, as many CTAs an SM as have the
 // registers.
 bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kThreads = 256, kLeastCtas = 2, kMostCtas = 4, kBesideWords = 38;
@@ -147,7 +146,8 @@ bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s
 bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kThreads = 512;
   const DeviceInfo& device = sized.context.device;
-  const bool bare = sized.widest_bytes >= 4 && rows.AlikeWords() == 0;
+  const bool narrow = sized.widest_bytes < 4;
+  const bool bare = !narrow && rows.AlikeWords() == 0;
   for (int ctas = 2; ctas >= 1; --ctas) {
     for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
       Schedule c = s;
@@ -158,8 +158,11 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
       }
       ShareInCluster(sized, cluster, kThreads, ctas, c);
       AlignToKept(rows, sized.columns, c);
-      const int single = c.vector * sized.widest_bytes < 16 ? kSingleWords : 0;
-      if (rows.Words(c.registers, c) + single > 65536 / (ctas * c.threads()) - kOtherRegisters ||
+      double words = rows.Words(c.registers, c);
+      if (c.vector * sized.widest_bytes < 16) words += kSingleWords;
+      // With registers to spare compilers load weights and unpack narrow data ahead.
+      if (ctas == 1) words += c.registers * c.vector * (rows.AlikeWords() + (narrow ? 0.5 : 0));
+      if (words > 65536 / (ctas * c.threads()) - kOtherRegisters ||
           rows.KeptBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
         continue;
       }
@@ -172,18 +175,10 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
   return false;
 }
 
-// Rows that lie in pieces: copies have to know how long these are.
-std::optional<KeptRows> InPieces(const SizedGroup& sized, Schedule s) {
-  if (sized.run == sized.columns) return std::nullopt;
-  PinColumns(sized, s);
-  absl::StatusOr<KeptRows> rows = KeptRows::Of(sized, s);
-  if (!rows.ok()) return std::nullopt;
-  return *std::move(rows);
-}
-
 }  // namespace
 
-bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states,
+                                   Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const double weights = rows.AlikeWords();
   const int64_t enough = states == 0                              ? kCtaColumns
@@ -197,7 +192,9 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
   // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
   constexpr int kFewTurns = 20;
   const bool fits = states == 0 && FitsCta(sized, rows, s);
-  const std::optional<KeptRows> of_pieces = InPieces(sized, s);
+  Schedule pinned = s;
+  PinColumns(sized, pinned);
+  SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
   for (const Piece& piece : PiecesFor(sized, weights, states)) {
     Schedule c = s;
     const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
@@ -214,7 +211,7 @@ bool ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states, Sc
     if (c.registers * c.vector * words >
         registers - (c.reread ? kRereadRegisters : kOtherRegisters))
       continue;
-    const int64_t stage = of_pieces.value_or(rows).StageBytes(c);
+    const int64_t stage = pinned_rows.StageBytes(c);
     if (stage == 0) continue;
     const int64_t room =
         device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/status.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/reduction_turns.h"
@@ -17,14 +18,16 @@ constexpr int kLargeShiftedRegisters = 34;
 
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
 // room, up to three. Rows for which there are too few registers are read from there by each pass.
-void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
+absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
+  if (device.max_cluster == 1 || sized.rows <= s.grid * s.rows_per_cta()) return absl::OkStatus();
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
   const int64_t stage = rows.StageBytes(s);
-  if (device.max_cluster == 1 || stage == 0 || sized.rows <= s.grid * s.rows_per_cta()) return;
+  if (stage == 0) return absl::OkStatus();
   const int64_t room = device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) -
                        kOtherSharedBytes - rows.KeptBytes(s);
   const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
-  if (stages < 2) return;
+  if (stages < 2) return absl::OkStatus();
   s.stages = stages;
   s.tickets = TakesTickets(sized, s);
   s.pace = PaceOf(sized, stage, s);
@@ -36,6 +39,7 @@ void ChooseStages(const SizedGroup& sized, const KeptRows& rows, int states, Sch
              std::min(registers - beside, kMostRowRegisters);
   constexpr int64_t kLongStage = 32768;
   if (!s.reread && stage >= kLongStage && HasFewTurns(sized, s)) s.stages = 2;
+  return absl::OkStatus();
 }
 
 // The row of few turns: threads with one vector each, or two, in CTAs of 512 or more, which know
@@ -144,14 +148,16 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
 
 }  // namespace
 
-void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Lanes to what is contiguous all the same, vectors only to columns.
   const bool rows_are_neighbours = s.outer;
   s.outer = false;
   if (rows_are_neighbours) s.vector = 1;
   const int states = ColumnStates(sized);
-  if (!rows_are_neighbours && !s.blocks && states <= 2 && ChooseCluster(sized, rows, states, s))
-    return;
+  if (!rows_are_neighbours && !s.blocks && states <= 2) {
+    SEAM_ASSIGN_OR_RETURN(const bool in_cluster, ChooseCluster(sized, rows, states, s));
+    if (in_cluster) return absl::OkStatus();
+  }
   if (s.blocks) {
     // Chosen.
   } else if (rows_are_neighbours) {
@@ -194,7 +200,8 @@ void ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     }
   }
   s.grid = static_cast<int>(grid);
-  if (s.persistent && !rows_are_neighbours && !s.blocks) ChooseStages(sized, rows, states, s);
+  if (s.persistent && !rows_are_neighbours && !s.blocks) return ChooseStages(sized, states, s);
+  return absl::OkStatus();
 }
 
 }  // namespace seam::reduction

@@ -77,6 +77,8 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kCtasOfEight = 4, kLongVectors = 1408;
   const bool eight = !of_narrow_vectors && narrow && !busy && s.shift && weights == 0 &&
                      sized.large_inputs == 1 && vectors > kLongVectors &&
+                     rows.Words(kShareEight.registers, s) + kFewestFreeWords <=
+                         65536 / (kCtasOfEight * kShareEight.most) &&
                      ShareRow(rows, vectors, {&kShareEight, 1}, s);
   const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && !wide_weights &&
                    ShareRow(rows, vectors, {&share_two, 1}, s);

@@ -119,11 +119,13 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
 // line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
 // thread of so few has many registers.
 bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8;
+  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kMostRegisters = 240;
+  // More elements of narrow data than these compilers do not keep packed.
+  constexpr int kMostNarrowPoints = 192;
   const DeviceInfo& device = sized.context.device;
   const int row_words = RowWords(sized);
   const auto registers = [&](const Schedule& t, int ctas) {
-    return std::min(RegistersFor(device, ctas * t.threads()) / 8 * 8, 248);
+    return std::min(RegistersFor(device, ctas * t.threads()) / 8 * 8, kMostRegisters);
   };
   const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
     LieAlongRows(sized, bytes, t);
@@ -134,6 +136,7 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
       const bool idle = t.columns_at_once() * 4 > sized.columns * 5;
       if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 ||
           (idle && t.warps_per_row * t.cluster > 1) ||
+          (sized.widest_bytes < 4 && t.registers * t.vector > kMostNarrowPoints) ||
           (OuterCtas(sized, t) < least_in_all && !(few && least_ctas == 1))) {
         continue;
       }

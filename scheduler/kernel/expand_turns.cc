@@ -18,7 +18,6 @@ void Expander::PrepareRowCopies() {
   for (size_t id = 0; id < found.size(); ++id) {
     if (!found[id] || !spaces_[found[id]->space].persistent) continue;
     const int64_t copies = CopiesOf(*found[id], CtaColumns());
-    if (copies == 0) continue;
     const TileValue& value = tile_.values[id];
     if (has_ends_) {  // In all turns.
       const SymInt first = RowImporter().Import(found[id]->start) + ends_.head;

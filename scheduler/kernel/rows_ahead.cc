@@ -31,8 +31,9 @@ std::optional<RowCopy> PiecesOf(const TileKernel& tile, const TileValue& value, 
   const SymInt column = tile.spaces[space].column;
   const SymInt start = Substitute(value.index, column, piece * run);
   const SymInt inside = Substitute(value.index, column, piece * run + in_piece) - start;
-  if (run % unit != 0 || !ProvablyDivisible(tile.spaces[space].extent, unit) ||
-      !inside.is_same(in_piece) || !ProvablyDivisible(start, unit)) {
+  if (run * DTypeBytes(value.dtype) < kLeastPieceBytes || run % unit != 0 ||
+      !ProvablyDivisible(tile.spaces[space].extent, unit) || !inside.is_same(in_piece) ||
+      !ProvablyDivisible(start, unit)) {
     return std::nullopt;
   }
   return RowCopy{space, start, piece, run};
@@ -92,11 +93,9 @@ std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_
 }
 
 int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns) {
-  constexpr int64_t kMost = 32;
   if (copy.run == 0) return 1;
   const bool whole = cta_columns % copy.run == 0 || copy.run % cta_columns == 0;
-  const int64_t copies = (cta_columns + copy.run - 1) / copy.run + (whole ? 0 : 1);
-  return copies <= kMost ? copies : 0;
+  return (cta_columns + copy.run - 1) / copy.run + (whole ? 0 : 1);
 }
 
 }  // namespace seam::kernel

@@ -30,12 +30,17 @@ struct RowCopy {
 // index and the extent, or, if `body` > 1, its part of whole vectors of `body` elements, of which
 // the first is at the first aligned address behind RowStart. Where CTAs have several rows, these
 // are neighbours in memory and copied whole; then all rows of a CTA together start and end so. Of
-// rows in pieces a CTA has one, and each piece starts and ends so. Linear in the values.
+// rows in pieces a CTA has one, and each piece starts and ends so and is not too short
+// (kLeastPieceBytes). Linear in the values.
 std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta,
                                                   int body = 1);
 
+// A thread starts the copies, which takes as long as a short turn where there are many: shorter
+// pieces threads load as fast. Source: images timed side by side on an H200, docs/schedulers.md.
+inline constexpr int64_t kLeastPieceBytes = 6144;
+
 // Copies that bring the columns that a CTA has of a row, `cta_columns`, wherever among the row's
-// they begin; 0 if that is too many, and threads should load them.
+// they begin.
 int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns);
 
 }  // namespace seam::kernel

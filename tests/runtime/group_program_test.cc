@@ -1,9 +1,12 @@
 // A group's schedule where the kernels of the heuristic's spill registers: others in its place, one
-// after the other, and itself again if all of them do.
+// after the other, and in the end the best of them.
 #include "runtime/group_program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "ir/text/parser.h"
 
@@ -33,23 +36,28 @@ TEST(GroupProgram, EasesWhatSpills) {
   ASSERT_TRUE(first->chosen.has_value());
   EXPECT_EQ(first->variant->plan().schedule, *first->chosen);
   EXPECT_THAT(first->origin, Not(HasSubstr("spill")));
-  int ctas = first->chosen->min_ctas_per_sm;
-  ASSERT_GT(ctas, 2);
-  while (group.Ease(*first->chosen, context.device)) {
+  const int chosen = first->chosen->min_ctas_per_sm;
+  ASSERT_GE(chosen, 4);
+  // Each spills less than the one before, but for the last one.
+  std::vector<int> ctas;
+  int spills = 100;
+  while (group.Ease(*first->chosen, spills, context.device)) {
     const absl::StatusOr<GroupProgram::Choice> next = choose();
     ASSERT_TRUE(next.ok()) << next.status();
     EXPECT_EQ(*next->chosen, *first->chosen);
-    const Schedule& taken = next->variant->plan().schedule;
-    if (taken == *first->chosen) break;
-    EXPECT_LT(taken.min_ctas_per_sm, ctas);
-    ctas = taken.min_ctas_per_sm;
+    ctas.push_back(next->variant->plan().schedule.min_ctas_per_sm);
     EXPECT_THAT(next->origin, HasSubstr("with which it would spill registers"));
     EXPECT_TRUE(next->variant->Sizes(context.sizes).ok());
+    spills = ctas.back() * 2 > chosen ? spills - 8 : 200;
   }
-  EXPECT_LT(ctas, first->chosen->min_ctas_per_sm);
-  // None helped: what was chosen, for good.
-  EXPECT_EQ(choose()->variant->plan().schedule, *first->chosen);
-  EXPECT_FALSE(group.Ease(*first->chosen, context.device));
+  // Down to half of them, then the best for good.
+  ASSERT_GE(ctas.size(), 3u);
+  const auto half = std::min_element(ctas.begin(), ctas.end());
+  EXPECT_EQ(*half, (chosen + 1) / 2);
+  EXPECT_EQ(half + 2, ctas.end());
+  EXPECT_EQ(ctas.back(), *(half - 1));
+  EXPECT_FALSE(group.Ease(*first->chosen, spills, context.device));
+  EXPECT_EQ(choose()->variant->plan().schedule.min_ctas_per_sm, ctas.back());
 
   // Calls of other sizes have schedules of their own.
   const ScheduleContext other{.sizes = {65536, 4099}, .device = Devices()[0]};

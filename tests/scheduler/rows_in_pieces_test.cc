@@ -8,7 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "scheduler/choose.h"
-#include "scheduler/kept_rows.h"
+#include "scheduler/kernel/rows_ahead.h"
+#include "scheduler/scheduler.h"
 #include "tests/support/expect_right.h"
 
 namespace seam {
@@ -76,23 +77,23 @@ std::function<void(Schedule&)> Laid(const Lay& lay, int64_t images, int64_t pixe
 // Pieces that a CTA's columns are a multiple of, a part of, and neither; the last CTA may have
 // none.
 TEST(RowsInPieces, WhereverACtaBegins) {
-  const struct {
-    int64_t images, pixels;
-  } sizes[] = {{1, 512}, {4, 128}, {3, 152}, {7, 64}, {2, 88}, {5, 96}, {16, 32}};
   for (const std::string dtype : {"bf16", "f32"}) {
-    for (const auto& [images, pixels] : sizes) {
+    const int64_t least = kernel::kLeastPieceBytes / (dtype == "f32" ? 4 : 2);
+    for (const auto& [images, pixels] :
+         {std::pair(1, 2 * least), std::pair(2, least), std::pair(3, least + 8),
+          std::pair(4, least), std::pair(2, least + 1032)}) {
       for (const int cluster : {1, 2, 4}) {
         for (const bool reread : {false, true}) {
-          for (const int stages : {1, 2, 3}) {
-            Lay lay{.cluster = cluster, .stages = stages, .reread = reread};
+          for (const int stages : {1, 2}) {
+            Lay lay{.cluster = cluster, .stages = stages, .warps = 8, .reread = reread};
             lay.tickets = stages > 1 && reread;
             lay.vector = dtype == "f32" ? 4 : 8;
-            const int64_t vectors = images * pixels / lay.vector / cluster + 1;
-            lay.registers = static_cast<int>(vectors / 32 + 1);
+            const int64_t threads = 32 * lay.warps * cluster;
+            lay.registers = static_cast<int>(CeilDivide(images * pixels, lay.vector * threads)) + 1;
             SCOPED_TRACE(absl::StrCat(dtype, " ", images, " x ", pixels, ", clusters of ", cluster,
                                       ", ", stages, " stages"));
             const GroupResult result =
-                ExpectRight(Channels(dtype), {.sizes = {{"N", images}, {"C", 7}, {"P", pixels}},
+                ExpectRight(Channels(dtype), {.sizes = {{"N", images}, {"C", 5}, {"P", pixels}},
                                               .edit = Laid(lay, images, pixels)});
             EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
           }
@@ -102,39 +103,79 @@ TEST(RowsInPieces, WhereverACtaBegins) {
   }
 }
 
-// Threads load pieces that do not begin at multiples of 16 bytes, that are too many for one thread
-// to start copies of, or whose length the kernel does not know.
+// Threads load pieces that are short, that do not begin at multiples of 16 bytes, or whose length
+// the kernel does not know.
 TEST(RowsInPieces, WhatThreadsLoad) {
-  const auto text = [](int64_t images, int64_t pixels, bool know = true) {
+  const auto text = [](int64_t pixels, bool know = true) {
     const auto edit = [=](Schedule& s) {
-      Laid({.registers = 16, .vector = 1}, images, pixels)(s);
+      Laid({.warps = 8, .registers = 32, .vector = 1}, 2, pixels)(s);
       if (!know) std::erase_if(s.facts, [](const SymbolFact& f) { return f.symbol == "P"; });
     };
     return ExpectRight(Channels("bf16"),
-                       {.sizes = {{"N", images}, {"C", 5}, {"P", pixels}}, .edit = edit})
+                       {.sizes = {{"N", 2}, {"C", 5}, {"P", pixels}}, .edit = edit})
         .kernel_text;
   };
-  EXPECT_THAT(text(8, 56), HasSubstr("await copies"));
-  EXPECT_THAT(text(8, 49), Not(HasSubstr("await copies")));
-  EXPECT_THAT(text(64, 8), Not(HasSubstr("await copies")));
-  EXPECT_THAT(text(8, 56, false), Not(HasSubstr("await copies")));
+  EXPECT_THAT(text(3080), HasSubstr("await copies"));
+  EXPECT_THAT(text(3064), Not(HasSubstr("await copies")));
+  EXPECT_THAT(text(3081), Not(HasSubstr("await copies")));
+  EXPECT_THAT(text(3080, false), Not(HasSubstr("await copies")));
 }
 
-// What ends inside a piece is no multiple of anything that is known.
+// Columns that alternate between the images lie in no pieces, wherever the part of each begins.
 TEST(RowsInPieces, APartOfEachImage) {
-  const auto edit = Laid({.registers = 4}, 6, 128);
-  const std::string text = R"(fusion part {
-  symbol N
-  symbol C
-  symbol P
-  input x: bf16[N, C, P]
-  xf = cast(x[:, :, 8:72], dtype=f32)
-  a = sum(xf, axes=[0, 2])
-  y = xf - a[None, :, None]
-  output y
+  const auto text = [](const char* part) {
+    const auto edit = Laid({.warps = 8, .registers = 32, .vector = 1}, 2, 4096);
+    return ExpectRight(absl::StrCat("fusion part {\n  symbol N\n  symbol C\n  symbol P\n",
+                                    "  input x: bf16[N, C, P]\n  xf = cast(x[:, :, ", part,
+                                    "], dtype=f32)\n  a = sum(xf, axes=[0, 2])\n",
+                                    "  y = xf - a[None, :, None]\n  output y\n}\n"),
+                       {.sizes = {{"N", 2}, {"C", 5}, {"P", 4096}}, .edit = edit})
+        .kernel_text;
+  };
+  EXPECT_THAT(text("8:3848"), Not(HasSubstr("await copies")));
+  EXPECT_THAT(text("4:3844"), Not(HasSubstr("await copies")));
 }
-)";
-  ExpectRight(text, {.sizes = {{"N", 6}, {"C", 7}, {"P", 128}}, .edit = edit});
+
+// Inputs of which copies bring some: shared memory is counted for as many as the kernel has
+// brought.
+TEST(RowsInPieces, SharedMemoryIsCounted) {
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion backward {
+  symbol B
+  symbol T
+  symbol H
+  symbol D
+  input x: f32[B, T, H, D]
+  input g0: f32[B, H, T, D]
+  input h0: f32[B, H, T, D]
+  g = permute(g0, axes=[0, 2, 1, 3])
+  h = permute(h0, axes=[0, 2, 1, 3])
+  a = sum(x * (g + h), axes=[2, 3])
+  y = (x - a[:, :, None, None]) * h + g
+  dw = sum(x * (g + h), axes=[0, 1])
+  db = sum(g + h, axes=[0, 1])
+  output y
+  output dw
+  output db
+}
+)");
+  ASSERT_TRUE(group.ok()) << group.status();
+  bool ahead = false;
+  for (const char* device : {"h200", "sm_120a"}) {
+    for (const auto& [heads, width] : {std::pair(64, 256), std::pair(16, 1024), std::pair(8, 2048),
+                                       std::pair(4, 1536), std::pair(2, 2048)}) {
+      const ScheduleContext context{.sizes = {8, 512, heads, width}, .device = *FindDevice(device)};
+      const absl::StatusOr<LaunchPlan> plan =
+          ScheduleGroup(*group, SchedulerKind::kReduction, context);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      ahead |= plan->schedule.stages > 0;
+      for (const KernelLaunch& launch : plan->launches) {
+        const int ctas = std::max(1, plan->schedule.min_ctas_per_sm);
+        EXPECT_LE(launch.kernel.SharedBytes() * ctas, context.device.smem_bytes_per_cta)
+            << device << " " << heads << " x " << width << ": " << plan->schedule.ToString();
+      }
+    }
+  }
+  EXPECT_TRUE(ahead);
 }
 
 // The heuristic has copies bring long pieces to clusters, and threads load short ones.
