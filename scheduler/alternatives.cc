@@ -112,6 +112,7 @@ class RowAlternatives {
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, chosen));
     RowAlternatives all(sized, chosen, rows, held);
+    all.FinishOtherwise();
     all.ShareRows();
     SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
     if (chosen.blocks && !all.fixed_lanes_) {
@@ -135,8 +136,23 @@ class RowAlternatives {
         states_(ColumnStates(sized)),
         crossed_(sized.shape.crossed()),
         alike_words_(rows.AlikeWords()),
+        apart_(MayFinishThere(chosen, chosen.grid) && !chosen.one_launch),
         fixed_lanes_(sized.shape.outer || (sized.beside > 1 && sized.run < sized.columns)),
         collector_(sized, chosen) {}
+
+  // What CTAs leave in parts can be finished by their own launch.
+  bool MayFinishThere(const Schedule& s, int64_t ctas) const {
+    return crossed_ && s.cluster == 1 && ctas <= ResidentCtas(s, device_);
+  }
+
+  // The chosen one, finished by a launch of its own instead of the same one, or the other way
+  // round.
+  void FinishOtherwise() {
+    if (chosen_.grid == 0 || !MayFinishThere(chosen_, chosen_.grid)) return;
+    Schedule s = chosen_;
+    s.one_launch = !s.one_launch;
+    AddOne(s);
+  }
 
   // Lanes lie along what is contiguous; where that is the columns, lanes and warps are for rows of
   // any length, else the lanes stay and warps go down the columns.
@@ -375,15 +391,14 @@ class RowAlternatives {
       s.grid = GridOf(s, std::min<int64_t>(sets, most));
       if (s.grid == 0) return;
     }
-    s.one_launch =
-        crossed_ && s.cluster == 1 && (s.grid > 0 ? s.grid : sets) <= ResidentCtas(s, device_);
+    s.one_launch = MayFinishThere(s, s.grid > 0 ? s.grid : sets) && !apart_;
     if (s.cluster == 1 || s.outer) Toggle(s);
     if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
     const int64_t held = ResidentCtas(s, device_);
     if (s.cluster == 1 && sets <= held) return;  // No CTA takes a second turn.
     s.grid = GridOf(s, std::min<int64_t>(sets * s.cluster, held));
     if (s.grid == 0) return;
-    s.one_launch = crossed_ && s.cluster == 1 && s.grid <= ResidentCtas(s, device_);
+    s.one_launch = MayFinishThere(s, s.grid) && !apart_;
     if (s.cluster > 1) Toggle(s);
     if (s.blocks) s.facts = facts_ahead_;
     s.stages = 2;
@@ -483,6 +498,7 @@ class RowAlternatives {
   const int states_;
   const bool crossed_;
   const double alike_words_;
+  const bool apart_;  // The chosen one is finished by a launch of its own, though it need not be.
   const bool fixed_lanes_;
   Collector collector_;
   std::map<int, double> words_;  // By points.

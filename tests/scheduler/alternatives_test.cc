@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/norm_graphs.h"
 
 namespace seam {
 namespace {
@@ -212,6 +213,29 @@ TEST(Alternatives, ShortRowsWithAndWithoutBlocks) {
     const bool shifted =
         std::any_of(list->begin(), list->end(), [](const Schedule& s) { return s.shift; });
     EXPECT_EQ(shifted, columns % 2 == 1) << columns;
+  }
+}
+
+// States of columns are finished as the heuristic has it, but for one that does it the other way.
+TEST(Alternatives, FinishedHereOrThere) {
+  const absl::StatusOr<Fusion> group = ParseFusion(testing::NormBackward("bf16"));
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const int64_t rows : {3, 2048, 65536}) {
+    const ScheduleContext context = ContextOf(*group, {{"M", rows}, {"N", 4096}}, 16);
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    ASSERT_EQ(chosen->cluster, 1);
+    EXPECT_EQ(chosen->one_launch, rows > 3);
+    const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+    ASSERT_TRUE(list.ok()) << list.status();
+    Schedule otherwise = *chosen;
+    otherwise.one_launch = !otherwise.one_launch;
+    EXPECT_TRUE(std::find(list->begin(), list->end(), otherwise) != list->end()) << rows;
+    for (const Schedule& s : *list) {
+      EXPECT_TRUE(s == otherwise || s.cluster > 1 || s.one_launch == chosen->one_launch)
+          << s.ToString();
+    }
   }
 }
 
