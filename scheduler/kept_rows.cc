@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
