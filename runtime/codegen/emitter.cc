@@ -611,6 +611,16 @@ class Emitter {
     text_.Line(absl::StrCat("seam_await_copies(", barriers_, " + ", text_.Name(node.barrier), ", ",
                             text_.Name(Mod(node.round, 2)), ");"));
   }
+  void Emit(const kernel::AsyncLoad& node) {
+    const DType dtype = kernel_.buffers[node.buffer].dtype;
+    const absl::string_view piece = PieceType(node.width * DTypeBytes(dtype));
+    const std::string to = text_.Name(node.to), from = text_.Name(node.from);
+    const std::string predicate = PredicateOf(node, 1);
+    text_.Line(absl::StrCat(predicate.empty() ? "" : absl::StrCat("if (", predicate, ") "),
+                            "seam_async_load((", piece, "*)(", shared_[node.array], " + ", to,
+                            "), (const ", piece, "*)(", buffers_[node.buffer], " + ", from, "));"));
+  }
+  void Emit(const kernel::AwaitLoads&) { text_.Line("seam_await_loads();"); }
   void Emit(const kernel::GridSync&) {}  // Phases.
   void Emit(const kernel::Comment& node) { text_.Line(absl::StrCat("// ", OneLine(node.text))); }
 

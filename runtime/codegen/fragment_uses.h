@@ -61,6 +61,8 @@ class FragmentUses {
   void Visit(const kernel::KeepPacked& node) { Touch(node.fragment, true); }
   void Visit(const kernel::BulkCopy&) {}
   void Visit(const kernel::AwaitCopies&) {}
+  void Visit(const kernel::AsyncLoad&) {}
+  void Visit(const kernel::AwaitLoads&) {}
   void Visit(const kernel::GridSync&) {}
   void Visit(const kernel::Comment&) {}
 

@@ -533,6 +533,31 @@ __device__ __forceinline__ void seam_await_copies(unsigned long long* barrier, i
 #endif
 }
 )"},
+    // A piece of 4, 8 or 16 bytes, which no register holds meanwhile; loaded at once by a machine
+    // that cannot. Those of 16 bytes go past the L1 cache.
+    {"seam_async_load", R"(
+template <typename T>
+__device__ __forceinline__ void seam_async_load(T* to, const T* from) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned there = (unsigned)__cvta_generic_to_shared(to);
+  const unsigned long long here = __cvta_generic_to_global(from);
+  if constexpr (sizeof(T) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(there), "l"(here) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(there), "l"(here), "n"(sizeof(T)) : "memory");
+  }
+#else
+  *to = *from;
+#endif
+}
+)"},
+    {"seam_await_loads", R"(
+__device__ __forceinline__ void seam_await_loads() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+)"},
     {"seam_normal_f64", R"(
 __device__ __forceinline__ double seam_normal_f64(long long seed, long long offset, long long index) {
   const unsigned long long i = (unsigned long long)index;

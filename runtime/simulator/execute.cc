@@ -45,6 +45,8 @@ absl::Status Simulation::Fault(const CompiledStmt& s, int thread, absl::string_v
         if constexpr (requires { node.condition; }) add(node.condition);
         if constexpr (requires { node.slot; }) add(node.slot);
         if constexpr (requires { node.index; }) add(node.index);
+        if constexpr (requires { node.from; }) add(node.from);
+        if constexpr (requires { node.to; }) add(node.to);
         if constexpr (requires { node.predicate; }) add(node.predicate);
         if constexpr (std::is_same_v<std::decay_t<decltype(node)>, kernel::IndexValue>)
           add(node.value);
@@ -239,9 +241,10 @@ absl::Status Simulation::CheckAddresses(const CompiledStmt& s, const Access& nod
                                 memory.name, " of ", memory.num_elements));
     }
     if ((index[t] & (vector - 1)) != 0) {
-      return Fault(s, t,
-                   absl::StrCat("element ", index[t], " is no multiple of the vector's ", vector,
-                                " elements"));
+      return Fault(
+          s, t,
+          absl::StrCat("element ", index[t], " of ", memory.shared ? "shared array " : "buffer ",
+                       memory.name, " is no multiple of the vector's ", vector, " elements"));
     }
   }
   return absl::OkStatus();
@@ -267,12 +270,15 @@ void Simulation::ForEachRun(const Lanes& lanes, const int64_t* index, Visit visi
 
 absl::Status Simulation::CheckArrived(const CompiledStmt& s, const Memory& memory, int64_t element,
                                       int thread) {
-  if (!memory.shared || copies_.Arrived(memory.array, element, InCta(thread)))
-    return absl::OkStatus();
-  return Fault(
-      s, thread,
-      absl::StrCat("element ", element % memory.num_elements, " of shared array ", memory.name,
-                   " is brought by a copy for which this thread has not waited"));
+  if (!memory.shared) return absl::OkStatus();
+  const int loader = loads_.LoaderOf(memory.array, element);
+  if (loader < 0 && copies_.Arrived(memory.array, element, InCta(thread))) return absl::OkStatus();
+  return Fault(s, thread,
+               absl::StrCat("element ", element % memory.num_elements, " of shared array ",
+                            memory.name, " is brought by a ",
+                            loader < 0 ? "copy for which this thread has not waited"
+                                       : absl::StrCat("load for which thread ", InCta(loader),
+                                                      " has not waited")));
 }
 
 const int64_t* Simulation::InParts(const Memory& memory, const int64_t* index, const Lanes& lanes) {
@@ -324,31 +330,81 @@ absl::Status Simulation::StartCopy(const CompiledStmt& s, const kernel::BulkCopy
   if (!copies_.CanStart(barrier)) {
     return Fault(s, t, "a copy starts before all threads have waited for the last ones there");
   }
-  for (int64_t i = 0; i < count; ++i) {
-    SEAM_RETURN_IF_ERROR(CheckArrived(s, to, first + i, t));
-    if (!to.tracker->CanWrite(first + i, Now(t))) {
-      return Fault(s, t,
-                   absl::StrCat("race on element ", to_element + i, " of shared array ", to.name,
-                                ": copied here, ", to.tracker->Describe(first + i, Now(t)),
-                                " without a barrier between"));
-    }
-    to.tracker->Write(first + i, Now(t));
-    if (from.initialized != nullptr && from.initialized[source + i] == 0) {
-      return Fault(s, t,
-                   absl::StrCat("copies element ", source + i, " of buffer ", from.name,
-                                ", which nothing has written"));
-    }
-    if (!from.tracks_reads) continue;
-    if (!from.tracker->CanRead(source + i, Now(t))) {
-      return Fault(
-          s, t,
-          absl::StrCat("race on element ", source + i, " of buffer ", from.name, ": copied here, ",
-                       from.tracker->Describe(source + i, Now(t)), " without a barrier between"));
-    }
-    from.tracker->Read(source + i, Now(t));
-  }
+  for (int64_t i = 0; i < count; ++i)
+    SEAM_RETURN_IF_ERROR(CopyElement(s, to, first + i, from, source + i, t));
   copies_.Start(barrier, node.array, first, count);
   std::memcpy(to.data + first * bytes, from.data + source * bytes, count * bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::CopyElement(const CompiledStmt& s, const Memory& to, int64_t to_element,
+                                     const Memory& from, int64_t from_element, int thread) {
+  const Moment now = Now(thread), there = Now(to, thread);
+  SEAM_RETURN_IF_ERROR(CheckArrived(s, to, to_element, thread));
+  if (!to.tracker->CanWrite(to_element, there)) {
+    return Fault(s, thread,
+                 absl::StrCat("race on element ", to_element % to.num_elements, " of shared array ",
+                              to.name, ": copied here, ", to.tracker->Describe(to_element, there),
+                              " without a barrier between"));
+  }
+  to.tracker->Write(to_element, there);
+  if (from.initialized != nullptr && from.initialized[from_element] == 0) {
+    return Fault(s, thread,
+                 absl::StrCat("copies element ", from_element, " of buffer ", from.name,
+                              ", which nothing has written"));
+  }
+  if (!from.tracks_reads) return absl::OkStatus();
+  if (!from.tracker->CanRead(from_element, now)) {
+    return Fault(
+        s, thread,
+        absl::StrCat("race on element ", from_element, " of buffer ", from.name, ": copied here, ",
+                     from.tracker->Describe(from_element, now), " without a barrier between"));
+  }
+  from.tracker->Read(from_element, now);
+  return absl::OkStatus();
+}
+
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AsyncLoad& node,
+                                 const Lanes& lanes) {
+  const Memory &to = shared_[node.array], &from = buffers_[node.buffer];
+  Lanes storage;
+  SEAM_ASSIGN_OR_RETURN(const Lanes* taken, Select(s, s.predicate, lanes, &storage));
+  SEAM_RETURN_IF_ERROR(CheckExpr(s, s.slot, *taken));
+  SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));
+  const int64_t* index = Values(s.index);
+  SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, from, index, *taken));
+  const std::vector<int64_t> source(index, index + threads_);
+  index = Values(s.slot);
+  SEAM_RETURN_IF_ERROR(CheckAddresses(s, node, to, index, *taken));
+  if (IsInParts(to)) index = InParts(to, index, *taken);
+  const int64_t bytes = DTypeBytes(to.dtype);
+  for (const int t : *taken) {
+    for (int w = 0; w < node.width; ++w)
+      SEAM_RETURN_IF_ERROR(CopyElement(s, to, index[t] + w, from, source[t] + w, t));
+    loads_.Begin(t, {s.number, node.array, node.buffer, index[t], source[t], node.width});
+    std::memcpy(to.data + index[t] * bytes, from.data + source[t] * bytes, node.width * bytes);
+  }
+  return absl::OkStatus();
+}
+
+// The elements count as written again, since they may come as late as this.
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitLoads&,
+                                 const Lanes& lanes) {
+  for (const int t : lanes) {
+    for (const AsyncLoads::Load& load : loads_.UnderWay(t)) {
+      const Memory &to = shared_[load.array], &from = buffers_[load.buffer];
+      const int64_t bytes = DTypeBytes(to.dtype);
+      if (std::memcmp(to.data + load.to * bytes, from.data + load.from * bytes,
+                      load.width * bytes) != 0) {
+        return Fault(
+            s, t,
+            absl::StrCat("element ", load.from, " of buffer ", from.name,
+                         " has changed since statement ", load.statement, " began to load it"));
+      }
+      for (int w = 0; w < load.width; ++w) to.tracker->Write(load.to + w, Now(to, t));
+    }
+    loads_.Await(t);
+  }
   return absl::OkStatus();
 }
 

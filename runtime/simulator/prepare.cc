@@ -21,6 +21,8 @@ void Simulation::FindReads(const Block& block, std::vector<uint8_t>* buffers,
       (load->space == Space::Global ? *buffers : *shared)[load->array] = 1;
     } else if (const auto* copy = std::get_if<kernel::BulkCopy>(&stmt.node)) {
       (*buffers)[copy->buffer] = 1;
+    } else if (const auto* async = std::get_if<kernel::AsyncLoad>(&stmt.node)) {
+      (*buffers)[async->buffer] = 1;
     } else if (const auto* store = std::get_if<kernel::RemoteStore>(&stmt.node)) {
       (*exchanged)[store->array] = 1;
     } else if (const auto* loop = std::get_if<kernel::For>(&stmt.node)) {
@@ -115,6 +117,7 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
   }
   copies_.Declare(kernel_.copy_barriers * kernel_.cluster, kernel_.copies_per_batch, cta_threads_,
                   sizes);
+  loads_.Declare(threads_, sizes);
   remote_stores_.Declare(kernel_.store_barriers, kernel_.cluster, threads_ / 32);
   return absl::OkStatus();
 }
@@ -216,6 +219,10 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
       s.index = CompileExpr(node->from);
       s.predicate = CompileExpr(node->count);
       s.barrier = CompileExpr(node->barrier);
+    } else if (const auto* node = std::get_if<kernel::AsyncLoad>(&stmt.node)) {
+      s.slot = CompileExpr(node->to);
+      s.index = CompileExpr(node->from);
+      s.predicate = CompileExpr(node->predicate);
     } else if (const auto* node = std::get_if<kernel::AwaitCopies>(&stmt.node)) {
       s.index = CompileExpr(node->round);
       s.barrier = CompileExpr(node->barrier);

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/scalar.h"
+#include "runtime/simulator/async_loads.h"
 #include "runtime/simulator/bulk_copies.h"
 #include "runtime/simulator/index_evaluator.h"
 #include "runtime/simulator/race_tracker.h"
@@ -119,6 +120,8 @@ class Simulation {
   }
   absl::Status Execute(const CompiledStmt& s, const kernel::BulkCopy& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::AwaitCopies& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::AsyncLoad& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::AwaitLoads& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt&, const kernel::GridSync&, const Lanes&) {
     return absl::OkStatus();  // Ends a phase; Run takes the next one's CTAs.
   }
@@ -128,6 +131,9 @@ class Simulation {
 
   // Pieces of statements.
   absl::Status StartCopy(const CompiledStmt& s, const kernel::BulkCopy& node, int thread);
+  // A thread copies an element to one of shared memory.
+  absl::Status CopyElement(const CompiledStmt& s, const Memory& to, int64_t to_element,
+                           const Memory& from, int64_t from_element, int thread);
   absl::Status RequireAll(const CompiledStmt& s, absl::string_view what, const Lanes& lanes);
   // Where elements of the CTAs' parts of a shared array lie, of which each thread means its own's.
   bool IsInParts(const Memory& memory) const {
@@ -189,6 +195,7 @@ class Simulation {
   std::vector<std::unique_ptr<Scalar[]>> constants_;
   std::vector<char> shared_bytes_;
   BulkCopies copies_;
+  AsyncLoads loads_;
   RemoteStores remote_stores_;
 
   std::vector<int> first_row_;      // By fragment: row of its slot 0.

@@ -67,6 +67,13 @@ absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase)
                      ": it ends before all threads have waited for the copies at ",
                      barrier % kernel_.copy_barriers));
   }
+  for (int t = 0; t < threads_; ++t) {
+    if (loads_.UnderWay(t).empty()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("kernel ", kernel_.name, ", CTA ", cta_ + RankOf(t), ", thread ", InCta(t),
+                     ": it ends before it has waited for a load that statement ",
+                     loads_.UnderWay(t).front().statement, " has begun"));
+  }
   if (remote_stores_.Pending()) {
     return absl::FailedPreconditionError(
         absl::StrCat("kernel ", kernel_.name, ", CTA ", cta_,

@@ -169,6 +169,14 @@ class Copier {
     node.barrier = importer_.Import(node.barrier) + first_barrier_;
     node.round = importer_.Import(node.round);
   }
+  void Edit(AsyncLoad& node) {
+    node.array = shared_[node.array];
+    node.to = importer_.Import(node.to);
+    node.buffer = buffers_[node.buffer];
+    node.from = importer_.Import(node.from);
+    node.predicate = importer_.Import(node.predicate);
+  }
+  void Edit(AwaitLoads&) {}
   void Edit(GridSync&) {}
   void Edit(Comment&) {}
 

@@ -233,6 +233,22 @@ struct AwaitCopies {
   SymInt round;
 };
 
+// Copies `width` neighbouring elements of a buffer, from `from` on, to a shared array, from `to`
+// on, where `predicate` holds, while this thread goes on. They are there when AwaitLoads has
+// returned: for this thread, and for others of the CTA behind a barrier after that; until then
+// nobody touches them there. 4, 8 or 16 bytes, to and from a multiple of as many.
+struct AsyncLoad {
+  int array;
+  SymInt to;
+  int buffer;
+  SymInt from;
+  int width = 1;
+  SymInt predicate = 1;
+};
+
+// Waits for all loads that this thread has begun by AsyncLoad.
+struct AwaitLoads {};
+
 // Ends a phase: what any CTA stored before, every CTA may read behind it. Registers, LetSymbols and
 // shared arrays but lasting ones begin anew, so that a kernel may also be launched once a phase.
 struct GridSync {};
@@ -244,7 +260,7 @@ struct Comment {
 struct Stmt {
   std::variant<For, Leave, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor,
                TakeTicket, AwaitTickets, CtaSync, ClusterSync, RemoteStore, AwaitStores, BulkCopy,
-               AwaitCopies, KeepPacked, GridSync, Comment>
+               AwaitCopies, AsyncLoad, AwaitLoads, KeepPacked, GridSync, Comment>
       node;
 };
 
@@ -304,6 +320,10 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - KeepPacked: a packed fragment.
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
+//  - Asynchronous loads: array and buffer of one type, 4, 8 or 16 bytes and no more than the buffer
+//    is aligned to; the kernel does not write the buffer, and nothing but them and stores of the CTA
+//    brings the array; behind each one, or around both, in its phase, something waits. The simulator
+//    checks that each thread waits, and who touches the elements meanwhile.
 //  - Writes go to shared arrays and to buffers marked `written`.
 //  - Convergence: no barrier of a CTA or cluster and no wait where a condition or extent differs
 //  between threads of the CTA, no
@@ -320,8 +340,8 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //    side of it only, and what a LetSymbol before it binds ends there; bulk copies stand in one
 //    phase.
 //  - Lasting arrays: only of these a phase loads what none but those before it store; whether it
-//    does so in one launch alone the simulator checks. Their numbers differ, no copies bring them,
-//    and kernels in clusters have none.
+//    does so in one launch alone the simulator checks. Their numbers differ, no copies or
+//    asynchronous loads bring them, and kernels in clusters have none.
 absl::Status VerifyKernel(const Kernel& kernel);
 
 }  // namespace seam::kernel

@@ -161,6 +161,12 @@ class Printer {
     return absl::StrCat("await copies at ", node.barrier.ToString(), ", round ",
                         node.round.ToString());
   }
+  std::string Head(const AsyncLoad& node) const {
+    return absl::StrCat("begin load ", Element(Space::Shared, node.array, node.to, node.width),
+                        " = ", Element(Space::Global, node.buffer, node.from, node.width),
+                        Predicate(node.predicate));
+  }
+  std::string Head(const AwaitLoads&) const { return "await loads"; }
   std::string Head(const GridSync&) const { return "barrier of the grid"; }
   std::string Head(const Comment& node) const {
     return absl::StrCat("# ", absl::StrReplaceAll(node.text, {{"\n", " "}}));

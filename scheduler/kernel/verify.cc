@@ -35,12 +35,18 @@ class Verifier {
     }
     phase_of_.assign(kernel_.fragments.size(), -1);
     stored_in_.resize(kernel_.shared.size());
+    brought_.resize(kernel_.shared.size());
     int phase = 0;
     for (const Stmt& stmt : kernel_.body) {
       phase += std::holds_alternative<GridSync>(stmt.node);
       FindStores(stmt, phase, 0);
     }
-    return Walk(kernel_.body, Flow{}, 0);
+    SEAM_RETURN_IF_ERROR(Walk(kernel_.body, Flow{}, 0));
+    if (absl::Status status = CheckAwaited(); !status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("kernel ", kernel_.name, ": ", status.message()));
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -87,7 +93,8 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // The phases that store to each shared array, in order.
+  // The phases that store to each shared array, in order, and which ones copies or stores of other
+  // CTAs bring.
   void FindStores(const Stmt& stmt, int phase, int nesting) {
     const auto add = [&](int array) {
       if (array < 0 || static_cast<size_t>(array) >= stored_in_.size()) return;
@@ -96,7 +103,15 @@ class Verifier {
     };
     const Store* store = std::get_if<Store>(&stmt.node);
     if (store != nullptr && store->space == Space::Shared) add(store->array);
-    if (const BulkCopy* copy = std::get_if<BulkCopy>(&stmt.node)) add(copy->array);
+    const auto bring = [&](int array) {
+      if (array >= 0 && static_cast<size_t>(array) < brought_.size()) brought_[array] = true;
+    };
+    if (const AsyncLoad* load = std::get_if<AsyncLoad>(&stmt.node)) add(load->array);
+    if (const RemoteStore* remote = std::get_if<RemoteStore>(&stmt.node)) bring(remote->array);
+    if (const BulkCopy* copy = std::get_if<BulkCopy>(&stmt.node)) {
+      add(copy->array);
+      bring(copy->array);
+    }
     if (nesting > kMaxNesting) return;
     const auto inside = [&](const Block& block) {
       for (const Stmt& s : block) FindStores(s, phase, nesting + 1);
@@ -185,6 +200,7 @@ class Verifier {
         status = Error("it stands in no loop that can be left");
       if (std::holds_alternative<GridSync>(stmt.node)) {
         if (status.ok() && nesting > 0) status = Error("a barrier of the grid inside a block");
+        if (status.ok()) status = CheckAwaited();
         for (const SymInt symbol : lets) scope_.erase(symbol.node());
         lets.clear();
         ++phase_;
@@ -195,9 +211,15 @@ class Verifier {
                                                        "): ", status.message()));
       }
       if (const LetSymbol* let = std::get_if<LetSymbol>(&stmt.node)) lets.push_back(let->symbol);
+      if (std::holds_alternative<AsyncLoad>(stmt.node)) load_ahead_ = number;
+      if (std::holds_alternative<AwaitLoads>(stmt.node)) {
+        load_ahead_ = -1;
+        last_wait_ = number;
+      }
       if (const For* loop = std::get_if<For>(&stmt.node)) {
         SEAM_RETURN_IF_ERROR(
             Walk(loop->body, Below(flow, loop->extent), nesting + 1, !loop->unrolled));
+        if (last_wait_ > number) load_ahead_ = -1;  // The next turn may wait.
         scope_.erase(loop->symbol.node());
       }
       if (const If* branch = std::get_if<If>(&stmt.node)) {
@@ -455,7 +477,9 @@ class Verifier {
     const Fragment& f = kernel_.fragments[node.fragment];
     return f.packed ? absl::OkStatus() : Error("fragment ", f.name, " is not packed");
   }
-  absl::Status Visit(const BulkCopy& node, const Flow&) {
+  // What copies of both kinds have in common.
+  template <typename Copy>
+  absl::Status CheckCopy(const Copy& node) const {
     if (node.array < 0 || static_cast<size_t>(node.array) >= kernel_.shared.size())
       return Error("no shared array ", node.array);
     if (node.buffer < 0 || static_cast<size_t>(node.buffer) >= kernel_.buffers.size())
@@ -467,11 +491,16 @@ class Verifier {
                    array.name, " ", DTypeName(array.dtype));
     }
     if (array.lasting >= 0) return Error("a copy to a lasting array");
-    if (buffer.alignment_bytes < 16) {
-      return Error("buffer ", buffer.name, " is aligned to ", buffer.alignment_bytes, " bytes");
-    }
     SEAM_RETURN_IF_ERROR(Check("destination", node.to));
-    SEAM_RETURN_IF_ERROR(Check("source", node.from));
+    return Check("source", node.from);
+  }
+  absl::Status CheckAligned(const Buffer& buffer, int bytes) const {
+    if (buffer.alignment_bytes >= bytes) return absl::OkStatus();
+    return Error("buffer ", buffer.name, " is aligned to ", buffer.alignment_bytes, " bytes");
+  }
+  absl::Status Visit(const BulkCopy& node, const Flow&) {
+    SEAM_RETURN_IF_ERROR(CheckCopy(node));
+    SEAM_RETURN_IF_ERROR(CheckAligned(kernel_.buffers[node.buffer], 16));
     SEAM_RETURN_IF_ERROR(Check("count", node.count));
     return CheckCopyBarrier(node.barrier);
   }
@@ -480,6 +509,25 @@ class Verifier {
     SEAM_RETURN_IF_ERROR(CheckCopyBarrier(node.barrier));
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a wait below ", flow.splits_cta.ToString(), ", which differs between threads");
+  }
+  absl::Status Visit(const AsyncLoad& node, const Flow&) const {
+    SEAM_RETURN_IF_ERROR(CheckCopy(node));
+    SEAM_RETURN_IF_ERROR(Check("predicate", node.predicate));
+    const Buffer& buffer = kernel_.buffers[node.buffer];
+    const int64_t bytes = int64_t{node.width} * DTypeBytes(buffer.dtype);
+    if (bytes != 4 && bytes != 8 && bytes != 16)
+      return Error("an asynchronous load of ", bytes, " bytes");
+    SEAM_RETURN_IF_ERROR(CheckAligned(buffer, static_cast<int>(bytes)));
+    if (buffer.written) return Error("buffer ", buffer.name, " is written by the kernel");
+    if (!brought_[node.array]) return absl::OkStatus();
+    return Error("shared array ", kernel_.shared[node.array].name,
+                 " is brought by bulk copies or other CTAs, too");
+  }
+  absl::Status Visit(const AwaitLoads&, const Flow&) const { return absl::OkStatus(); }
+  // At the end of a phase.
+  absl::Status CheckAwaited() const {
+    if (load_ahead_ < 0) return absl::OkStatus();
+    return Error("nothing waits for the loads that statement ", load_ahead_, " begins");
   }
   absl::Status Visit(const GridSync&, const Flow&) const {
     return kernel_.cluster == 1 ? absl::OkStatus() : Error("a kernel in clusters has one phase");
@@ -490,6 +538,9 @@ class Verifier {
   absl::flat_hash_map<const SymNode*, Binding> scope_;
   std::vector<int> phase_of_;                // By fragment: where it is used; -1: not yet.
   std::vector<std::vector<int>> stored_in_;  // By shared array: phases.
+  std::vector<bool> brought_;                // By shared array: by bulk copies or other CTAs.
+  // Statements: the last AsyncLoad of the phase that no AwaitLoads follows, the last AwaitLoads.
+  int load_ahead_ = -1, last_wait_ = -1;
   int phase_ = 0;
   int copies_in_ = -1;   // The phase with bulk copies.
   int tickets_in_ = -1;  // The phase with tickets.

@@ -270,6 +270,21 @@ TEST_F(EmitterDeviceTest, Clusters) {
   ExpectSame(std::move(launches));
 }
 
+TEST_F(EmitterDeviceTest, AsyncLoads) {
+  std::vector<Launch> launches;
+  for (const DType dtype : {DType::F32, DType::F64, DType::BF16, DType::I8}) {
+    for (int bytes = std::max(4, DTypeBytes(dtype)); bytes <= 16; bytes *= 2) {
+      const int width = bytes / DTypeBytes(dtype);
+      for (const int64_t n : {width, 1003 * width, 10000 * width}) {
+        Memory x(dtype, n);
+        for (int64_t i = 0; i < n * DTypeBytes(dtype); ++i) x.data()[i] = static_cast<char>(i % 61);
+        launches.push_back({LoadsAheadKernel(dtype, width, 7), {n}, 7, {x, Memory(dtype, n)}});
+      }
+    }
+  }
+  ExpectSame(std::move(launches));
+}
+
 // Launched again and again: each launch has all tickets.
 TEST_F(EmitterDeviceTest, Tickets) {
   std::vector<Launch> launches;

@@ -355,6 +355,25 @@ TEST(EmitterTest, Tickets) {
   ExpectCompiles({k, paced});
 }
 
+// An instruction from sm_80 on; before, a load and a store.
+TEST(EmitterTest, AsyncLoads) {
+  std::vector<Kernel> kernels;
+  for (const auto& [dtype, width] : std::vector<std::pair<DType, int>>{
+           {DType::F32, 4}, {DType::F64, 1}, {DType::BF16, 2}, {DType::I8, 16}}) {
+    kernels.push_back(LoadsAheadKernel(dtype, width, 3));
+  }
+  const std::string text = Text(kernels[0]);
+  EXPECT_THAT(text, HasSubstr(") seam_async_load((uint4*)(s + "));
+  EXPECT_THAT(text, HasSubstr("), (const uint4*)(x + "));
+  EXPECT_EQ(Count(text, " seam_async_load((uint4*)"), 2);
+  EXPECT_EQ(Count(text, "  seam_await_loads();"), 1);
+  EXPECT_THAT(text, HasSubstr("cp.async.wait_all;"));
+  EXPECT_THAT(Text(kernels[1]), HasSubstr("seam_async_load((uint2*)(s + "));
+  EXPECT_THAT(Text(kernels[2]), HasSubstr("seam_async_load((unsigned*)(s + "));
+  EXPECT_THAT(Text(ColumnSumKernel()), Not(HasSubstr("cp.async")));
+  ExpectCompiles(kernels, {"sm_75", "sm_80", "sm_90a"});
+}
+
 // Where there are no clusters the backends refuse such a kernel.
 TEST(EmitterTest, Clusters) {
   const std::vector<Kernel> kernels = {ClusterKernel(DType::I32, 3, 2, 4),

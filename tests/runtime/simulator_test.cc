@@ -9,12 +9,15 @@
 #include <numeric>
 #include <vector>
 
+#include "scheduler/kernel/join.h"
 #include "tests/support/kernel_mutator.h"
 #include "tests/support/sample_kernels.h"
 
 namespace seam::testing {
 namespace {
 
+using kernel::AsyncLoad;
+using kernel::AwaitLoads;
 using kernel::CtaSync;
 using kernel::For;
 using kernel::GridSync;
@@ -339,7 +342,7 @@ TEST(SimulatorFaultTest, Misaligned) {
   p.inputs = {Tensor(DType::F32, std::vector<double>(256))};
   std::vector<double> result;
   EXPECT_THAT(Message(p.Run(&result)),
-              HasSubstr("element 2 is no multiple of the vector's 4 elements"));
+              HasSubstr("element 2 of buffer x is no multiple of the vector's 4 elements"));
   Tensor shifted(DType::F32, std::vector<double>(260)), y(DType::F32, std::vector<double>(32));
   SimBuffer buffer = shifted.buffer();
   buffer.data = shifted.data() + 4;
@@ -544,6 +547,167 @@ TEST(SimulatorFaultTest, Tickets) {
   kernel::Block& loop = std::get<For>(k.body[0].node).body;
   std::get<kernel::Load>(loop[2].node).predicate = SymLt(k.thread_x, 5);
   EXPECT_THAT(simulate(k), HasSubstr("a way out of the loop that only"));
+}
+
+// Each thread loads ahead to a place of its own, for which it needs no barrier.
+TEST(SimulatorTest, AsyncLoads) {
+  for (const auto& [dtype, width] : std::vector<std::pair<DType, int>>{
+           {DType::F32, 4}, {DType::F64, 1}, {DType::BF16, 4}, {DType::I8, 4}}) {
+    for (const int64_t n : {1, 64, 1001}) {
+      Tensor x(dtype, Ramp(n * width)), y(dtype, std::vector<double>(n * width));
+      const Kernel k = LoadsAheadKernel(dtype, width, 3);
+      const absl::Status status =
+          Simulate(k, {x.buffer(), y.buffer()}, {n * width}, {.require_all_written = true});
+      ASSERT_TRUE(status.ok()) << status << PrintKernel(k);
+      EXPECT_EQ(x.values(), y.values());
+    }
+  }
+}
+
+TEST(SimulatorTest, AsyncLoadsOfJoinedKernels) {
+  const Kernel k = LoadsAheadKernel(DType::F32, 4, 3), less = LoadsAheadKernel(DType::F32, 4, 2);
+  const int64_t n = 4000;
+  Tensor x(DType::F32, Ramp(n)), y(DType::F32, std::vector<double>(n)), z = y;
+  const auto check = [&](const absl::StatusOr<Kernel>& joined, std::vector<int64_t> parameters) {
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    std::vector<SimBuffer> buffers = {x.buffer(), y.buffer(), z.buffer()};
+    if (joined->buffers.size() == 4) buffers.insert(buffers.begin() + 2, x.buffer());
+    y = z = Tensor(DType::F32, std::vector<double>(n));
+    const absl::Status status =
+        Simulate(*joined, buffers, parameters, {.require_all_written = true});
+    ASSERT_TRUE(status.ok()) << status << PrintKernel(*joined);
+    EXPECT_EQ(x.values(), y.values());
+    EXPECT_EQ(x.values(), z.values());
+  };
+  check(kernel::SideBySide("j", {k, less}), {n, 3, n, 5});
+  const std::vector<std::vector<int>> buffers = {{0, 1}, {0, 2}};
+  check(kernel::InPhases("j", {k, less}, buffers), {n});
+  check(kernel::InPhases("j", {less, k}, buffers), {n});
+}
+
+TEST(SimulatorFaultTest, AsyncLoads) {
+  constexpr int64_t kCount = 1024;  // Two turns.
+  Tensor x(DType::F32, Ramp(kCount));
+  struct Parts {
+    kernel::Block& body;
+    kernel::Block& loop;
+    AsyncLoad &first, &next;
+    Load& load;
+    Store& store;
+    SymInt thread, turn;
+  };
+  bool in_place = false;
+  std::vector<uint8_t> initialized(kCount, 1);
+  std::vector<double> result;
+  const auto with = [&](const std::function<void(Parts)>& edit) {
+    Kernel k = LoadsAheadKernel(DType::F32, 4, 2);
+    For& loop = std::get<For>(k.body[1].node);
+    edit({k.body, loop.body, std::get<AsyncLoad>(k.body[0].node),
+          std::get<AsyncLoad>(loop.body[2].node), std::get<Load>(loop.body[1].node),
+          std::get<Store>(loop.body[3].node), k.thread_x, loop.symbol});
+    Tensor from(x), y(DType::F32, std::vector<double>(kCount));
+    const absl::Status status = Simulate(
+        k, {from.buffer(initialized.data()), in_place ? from.buffer() : y.buffer()}, {kCount});
+    result = in_place ? from.values() : y.values();
+    return Message(status);
+  };
+  const auto statement = [](auto node) { return kernel::Stmt{std::move(node)}; };
+  const auto away = [](Parts p) { return 252 - 4 * p.thread; };
+  EXPECT_EQ(with([](Parts) {}), "");
+
+  // Nobody reads before the wait.
+  EXPECT_THAT(with([&](Parts p) { std::swap(p.loop[0], p.loop[1]); }),
+              AllOf(HasSubstr("statement 2 (f[0 :+4] = load shared.s[4*thread :+4]"),
+                    HasSubstr("element 0 of shared array s is brought by a load for which thread 0 "
+                              "has not waited")));
+  EXPECT_THAT(with([&](Parts p) {
+                p.load.index = away(p);
+                p.loop[0] = statement(CtaSync{});
+                p.loop.push_back(statement(AwaitLoads{}));
+              }),
+              HasSubstr("is brought by a load for which thread 63 has not waited"));
+  // Others read behind a barrier after the wait, and are waited for before the next load.
+  EXPECT_THAT(with([&](Parts p) { p.load.index = away(p); }),
+              HasSubstr("race on element 252 of shared array s: read here, written by thread 63"));
+  EXPECT_THAT(with([&](Parts p) {
+                p.load.index = away(p);
+                p.loop.insert(p.loop.begin(), statement(CtaSync{}));  // Too early.
+              }),
+              HasSubstr("race on element 252 of shared array s: read here, written by thread 63"));
+  EXPECT_THAT(with([&](Parts p) {
+                p.load.index = away(p);
+                p.loop.insert(p.loop.begin() + 1, statement(CtaSync{}));
+              }),
+              HasSubstr("race on element 0 of shared array s: copied here, read by thread 63"));
+  EXPECT_EQ(with([&](Parts p) {
+              p.load.index = away(p);
+              p.loop.insert(p.loop.begin() + 2, statement(CtaSync{}));
+              p.loop.insert(p.loop.begin() + 1, statement(CtaSync{}));
+            }),
+            "");
+  EXPECT_EQ(result[0], x.at(252));
+  // Nobody writes there meanwhile, the loading thread and its next loads neither.
+  const std::string not_waited = "is brought by a load for which thread 0 has not waited";
+  EXPECT_THAT(with([&](Parts p) {
+                Store store = p.store;
+                store.space = Space::Shared;
+                store.array = 0;
+                store.index = 4 * p.thread;
+                p.loop.insert(p.loop.begin() + 3, statement(store));
+              }),
+              AllOf(HasSubstr("statement 5 (store shared.s"), HasSubstr(not_waited)));
+  EXPECT_THAT(with([&](Parts p) { p.loop.insert(p.loop.begin() + 2, p.loop[2]); }),
+              AllOf(HasSubstr("statement 5 (begin load"), HasSubstr(not_waited)));
+  EXPECT_THAT(with([](Parts p) { p.next.to = 0; }),
+              AllOf(HasSubstr("CTA 0, thread 1"), HasSubstr(not_waited)));
+
+  // Addresses.
+  EXPECT_THAT(with([](Parts p) { p.first.from += 1; }),
+              HasSubstr("element 1 of buffer x is no multiple of the vector's 4 elements"));
+  EXPECT_THAT(with([](Parts p) { p.first.to += 2; }),
+              HasSubstr("element 2 of shared array s is no multiple of the vector's 4 elements"));
+  EXPECT_THAT(with([](Parts p) { p.next.predicate = 1; }),
+              AllOf(HasSubstr("statement 4"), HasSubstr("turn = 1"),
+                    HasSubstr("element 1024 (4 wide) is outside buffer x of 1024")));
+  EXPECT_THAT(with([](Parts p) { p.first.to += 4; }),
+              AllOf(HasSubstr("CTA 0, thread 63"),
+                    HasSubstr("element 256 (4 wide) is outside shared array s of 256")));
+
+  // Every thread waits, in the phase.
+  const auto again = [](Parts p) {
+    p.next.predicate = 1;
+    p.next.from = p.first.from;
+  };
+  const auto ends = HasSubstr(
+      "CTA 0, thread 0: it ends before it has waited for a load that statement 4 has begun");
+  EXPECT_THAT(with(again), ends);
+  EXPECT_THAT(with([&](Parts p) {
+                again(p);
+                p.body.push_back(statement(GridSync{}));
+                p.body.push_back(statement(AwaitLoads{}));
+              }),
+              ends);
+  EXPECT_THAT(with([&](Parts p) {
+                again(p);
+                p.body.push_back(statement(If{SymLt(p.thread, 5), {statement(AwaitLoads{})}, {}}));
+              }),
+              HasSubstr("CTA 0, thread 5: it ends before"));
+
+  // What is loaded has been written, and stays as it is.
+  initialized[517] = 0;
+  EXPECT_THAT(with([](Parts) {}),
+              AllOf(HasSubstr("statement 4"), HasSubstr("thread 1, turn = 0"),
+                    HasSubstr("copies element 517 of buffer x, which nothing has written")));
+  initialized[517] = 1;
+  in_place = true;
+  EXPECT_EQ(with([](Parts) {}), "");
+  EXPECT_THAT(with([](Parts p) {
+                p.store.index = p.next.from;
+                p.store.predicate = p.next.predicate;
+              }),
+              AllOf(HasSubstr("statement 2 (await loads)"),
+                    HasSubstr("element 512 of buffer x has changed since statement 4 began to "
+                              "load it")));
 }
 
 // CTAs of a cluster tell each other numbers; whatever is left out is missed.
@@ -806,6 +970,16 @@ TEST(PlantedBugTest, VectorCopy) {
       });
   EXPECT_EQ(hunt.planted, 7);
   EXPECT_EQ(hunt.reported, 7);
+}
+
+TEST(PlantedBugTest, LoadsAhead) {
+  const Hunt hunt = HuntBugs(
+      LoadsAheadKernel(DType::F32, 4, 2), {{1028}, {4}}, [](const std::vector<int64_t>& size) {
+        return std::vector<Tensor>{Tensor(DType::F32, Ramp(size[0])),
+                                   Tensor(DType::F32, std::vector<double>(size[0]))};
+      });
+  EXPECT_EQ(hunt.planted, 9);  // A wait; four indices and predicates.
+  EXPECT_TRUE(hunt.missed.empty()) << hunt.missed[0];
 }
 
 TEST(PlantedBugTest, ColumnSum) {

@@ -99,7 +99,8 @@ TEST(VerifyKernelTest, Samples) {
        {RowSumKernel(DType::BF16, 8), RowSumKernel(DType::F32, 1), ColumnSumKernel(),
         VectorCopyKernel(DType::I8, 16),
         VectorCopyKernel(DType::F16, 8, kernel::CacheHint::EvictLast, true), ExchangeKernel(3),
-        TicketKernel(3, 20), MakeRandomIndexKernel(1, false).kernel}) {
+        TicketKernel(3, 20), LoadsAheadKernel(DType::BF16, 8, 3),
+        MakeRandomIndexKernel(1, false).kernel}) {
     EXPECT_TRUE(VerifyKernel(k).ok()) << VerifyKernel(k);
   }
 }
@@ -411,6 +412,76 @@ TEST(VerifyKernelTest, LastingArrays) {
   k.copy_barriers = 1;
   Emit(&k.body, kernel::BulkCopy{0, 0, 0, 0, 4, 0});
   EXPECT_THAT(error(k), HasSubstr("a copy to a lasting array"));
+}
+
+TEST(VerifyKernelTest, AsyncLoads) {
+  Victim v;
+  using kernel::AsyncLoad;
+  const AsyncLoad good{v.shared, 0, v.x, 0, 2};
+  const auto error = [&](const std::function<void(AsyncLoad*)>& change) {
+    AsyncLoad load = good;
+    change(&load);
+    return v.ErrorOf(load);
+  };
+  EXPECT_THAT(error([](AsyncLoad* l) { l->array = 1; }), HasSubstr("no shared array 1"));
+  EXPECT_THAT(error([](AsyncLoad* l) { l->buffer = 2; }), HasSubstr("no buffer 2"));
+  EXPECT_THAT(error([](AsyncLoad* l) { l->width = 3; }), HasSubstr("load of 12 bytes"));
+  EXPECT_THAT(error([](AsyncLoad* l) { l->width = 0; }), HasSubstr("load of 0 bytes"));
+  EXPECT_THAT(error([](AsyncLoad* l) { l->width = 8; }), HasSubstr("load of 32 bytes"));
+  EXPECT_THAT(error([](AsyncLoad* l) { l->width = 4; }), HasSubstr("x is aligned to 8 bytes"));
+  EXPECT_THAT(error([&](AsyncLoad* l) { l->buffer = v.y; }), HasSubstr("y is written"));
+  EXPECT_THAT(error([&](AsyncLoad* l) { l->to = v.let; }),
+              HasSubstr("destination let uses symbol let, which is not bound here"));
+  EXPECT_THAT(error([&](AsyncLoad* l) { l->from = v.let; }), HasSubstr("source let uses"));
+  EXPECT_THAT(error([&](AsyncLoad* l) { l->predicate = SymLt(v.let, 1); }),
+              HasSubstr("predicate let <= 0 uses"));
+  const auto of_array = [&](const std::function<void(kernel::SharedArray*)>& change) {
+    const kernel::SharedArray before = v.k.shared[0];
+    change(&v.k.shared[0]);
+    const std::string error = v.ErrorOf(good);
+    v.k.shared[0] = before;
+    return error;
+  };
+  EXPECT_THAT(of_array([](kernel::SharedArray* s) { s->dtype = DType::I32; }),
+              HasSubstr("buffer x is f32, shared array s i32"));
+  EXPECT_THAT(of_array([](kernel::SharedArray* s) { s->lasting = 0; }),
+              HasSubstr("a copy to a lasting array"));
+  // Elements of more than 4 bytes.
+  v.k.buffers[v.x].dtype = v.k.shared[0].dtype = DType::F64;
+  EXPECT_THAT(error([](AsyncLoad* l) { l->width = 0; }), HasSubstr("load of 0 bytes"));
+  v.k.buffers[v.x].dtype = v.k.shared[0].dtype = DType::F32;
+  // Copies to the same array, before or behind.
+  v.k.copy_barriers = 1;
+  v.k.body.clear();
+  Emit(&v.k.body, good);
+  Emit(&v.k.body, kernel::BulkCopy{v.shared, 0, v.x, 0, 4, 0});
+  EXPECT_THAT(v.Error(), HasSubstr("s is brought by bulk copies or other CTAs, too"));
+}
+
+// Something waits for them in their phase, behind them or in the next turn of a loop.
+TEST(VerifyKernelTest, AsyncLoadsAreAwaited) {
+  Victim v;
+  const kernel::AsyncLoad load{v.shared, 0, v.x, 0, 2, SymEq(v.thread, 0)};
+  const std::string missing = "nothing waits for the loads that statement 0 begins";
+  Emit(&v.k.body, load);
+  EXPECT_THAT(v.Error(), HasSubstr(missing));
+  Emit(&v.k.body, GridSync{});
+  Emit(&v.k.body, kernel::AwaitLoads{});
+  EXPECT_THAT(v.Error(), AllOf(HasSubstr("statement 1 (barrier of the grid)"), HasSubstr(missing)));
+  std::swap(v.k.body[1], v.k.body[2]);
+  EXPECT_TRUE(VerifyKernel(v.k).ok()) << VerifyKernel(v.k);
+  EXPECT_THAT(PrintKernel(v.k), HasSubstr("   0: begin load shared.s[0 :+2] = x[0 :+2] if "
+                                          "thread == 0\n"
+                                          "   1: await loads\n"
+                                          "   2: barrier of the grid\n"));
+  For loop{v.loop, 4, false, {}};
+  Emit(&loop.body, kernel::AwaitLoads{});
+  Emit(&loop.body, load);
+  Emit(&v.k.body, loop);
+  EXPECT_TRUE(VerifyKernel(v.k).ok()) << VerifyKernel(v.k);
+  loop.body.erase(loop.body.begin());
+  v.k.body.back().node = loop;
+  EXPECT_THAT(v.Error(), HasSubstr("nothing waits for the loads that statement 4 begins"));
 }
 
 TEST(VerifyKernelTest, Clusters) {

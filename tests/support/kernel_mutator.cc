@@ -17,6 +17,7 @@ class Mutator {
                            std::holds_alternative<kernel::ClusterSync>(node) ||
                            std::holds_alternative<kernel::AwaitCopies>(node) ||
                            std::holds_alternative<kernel::AwaitStores>(node) ||
+                           std::holds_alternative<kernel::AwaitLoads>(node) ||
                            std::holds_alternative<kernel::GridSync>(node);
       if (barrier && Here(Mutation::RemoveBarrier)) {
         block->erase(block->begin() + static_cast<ptrdiff_t>(i));
@@ -32,6 +33,13 @@ class Mutator {
           copy != nullptr && Here(Mutation::ShiftIndex)) {
         copy->from += 16;
         return true;
+      }
+      if (auto* load = std::get_if<kernel::AsyncLoad>(&node); load != nullptr) {
+        if (Condition(&load->predicate)) return true;
+        if (Here(Mutation::ShiftIndex)) {
+          load->from += load->width;
+          return true;
+        }
       }
       if (auto* ticket = std::get_if<kernel::TakeTicket>(&node);
           ticket != nullptr && Here(Mutation::ShiftIndex)) {

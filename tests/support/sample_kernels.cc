@@ -5,6 +5,8 @@
 
 namespace seam::testing {
 
+using kernel::AsyncLoad;
+using kernel::AwaitLoads;
 using kernel::AwaitStores;
 using kernel::CacheHint;
 using kernel::ClusterSync;
@@ -204,6 +206,25 @@ kernel::Kernel TicketKernel(int ctas, int items) {
   Emit(&loop.body, LetSymbol{at, Operand::Reg(item)});
   Emit(&loop.body, Leave{SymGe(at, items)});
   Emit(&loop.body, Store{item, 0, 1, Space::Global, y, at * 128 + d.thread});
+  Emit(&d.k.body, std::move(loop));
+  return std::move(d.k);
+}
+
+kernel::Kernel LoadsAheadKernel(DType dtype, int width, int ctas) {
+  KernelDraft d("loads_ahead", 64);
+  d.SetGrid(ctas);
+  const SymInt n = d.Parameter("n", 1);
+  const int x = d.Buffer("x", dtype, n, false), y = d.Buffer("y", dtype, n, true);
+  const int s = d.Shared("s", dtype, 64 * width), f = d.Fragment("f", dtype, width);
+  const SymInt turns = CeilDiv(n, 64 * width * ctas), turn = d.Symbol("turn", turns);
+  const SymInt place = width * d.thread, first = (d.block * 64 + d.thread) * width;
+  const SymInt at = turn * (64 * width * ctas) + first, next = at + 64 * width * ctas;
+  Emit(&d.k.body, AsyncLoad{s, place, x, first, width, SymLt(first, n)});
+  For loop{turn, turns, false, {}};
+  Emit(&loop.body, AwaitLoads{});
+  Emit(&loop.body, Load{f, 0, width, Space::Shared, s, place, SymLt(at, n)});
+  Emit(&loop.body, AsyncLoad{s, place, x, next, width, SymLt(next, n)});
+  Emit(&loop.body, Store{f, 0, width, Space::Global, y, at, SymLt(at, n)});
   Emit(&d.k.body, std::move(loop));
   return std::move(d.k);
 }

@@ -68,6 +68,12 @@ kernel::Kernel ClusterKernel(DType dtype, int clusters, int cluster, int turns);
 // barrier, the symbol, the way out, the store.
 kernel::Kernel TicketKernel(int ctas, int items);
 
+// y = x. Each thread loads `width` elements for the next turn to a place of its own in shared
+// memory while it stores those of this one. The first load, then a loop of four statements: the
+// wait, the load to registers, the next load, the store. Parameter n, a multiple of width; buffers
+// x, y.
+kernel::Kernel LoadsAheadKernel(DType dtype, int width, int ctas);
+
 // Integer expressions drawn from `seed` over parameters n, m, the block, the thread and two nested
 // loops of 3 (one unrolled), each value stored to an element of its own of the i64 buffer `out`.
 // Two CTAs of 32 threads; with `index32` parameters are small enough for the promise to hold.
