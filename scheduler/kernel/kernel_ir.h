@@ -321,9 +321,9 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
 //  - Asynchronous loads: array and buffer of one type, 4, 8 or 16 bytes and no more than the buffer
-//    is aligned to; the kernel does not write the buffer, and nothing but them and stores of the CTA
-//    brings the array; behind each one, or around both, in its phase, something waits. The simulator
-//    checks that each thread waits, and who touches the elements meanwhile.
+//    is aligned to; the kernel does not write the buffer, and nothing but them and stores of the
+//    CTA brings the array; behind each one, or around both, in its phase, something waits. The
+//    simulator checks that each thread waits, and who touches the elements meanwhile.
 //  - Writes go to shared arrays and to buffers marked `written`.
 //  - Convergence: no barrier of a CTA or cluster and no wait where a condition or extent differs
 //  between threads of the CTA, no

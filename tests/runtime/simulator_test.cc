@@ -555,7 +555,8 @@ TEST(SimulatorTest, AsyncLoads) {
            {DType::F32, 4}, {DType::F64, 1}, {DType::BF16, 4}, {DType::I8, 4}}) {
     for (const int64_t n : {1, 64, 1001}) {
       Tensor x(dtype, Ramp(n * width)), y(dtype, std::vector<double>(n * width));
-      const Kernel k = LoadsAheadKernel(dtype, width, 3);
+      Kernel k = LoadsAheadKernel(dtype, width, 4);
+      k.cluster = n == 1 ? 1 : 2;
       const absl::Status status =
           Simulate(k, {x.buffer(), y.buffer()}, {n * width}, {.require_all_written = true});
       ASSERT_TRUE(status.ok()) << status << PrintKernel(k);
@@ -570,9 +571,9 @@ TEST(SimulatorTest, AsyncLoadsOfJoinedKernels) {
   Tensor x(DType::F32, Ramp(n)), y(DType::F32, std::vector<double>(n)), z = y;
   const auto check = [&](const absl::StatusOr<Kernel>& joined, std::vector<int64_t> parameters) {
     ASSERT_TRUE(joined.ok()) << joined.status();
+    y = z = Tensor(DType::F32, std::vector<double>(n));
     std::vector<SimBuffer> buffers = {x.buffer(), y.buffer(), z.buffer()};
     if (joined->buffers.size() == 4) buffers.insert(buffers.begin() + 2, x.buffer());
-    y = z = Tensor(DType::F32, std::vector<double>(n));
     const absl::Status status =
         Simulate(*joined, buffers, parameters, {.require_all_written = true});
     ASSERT_TRUE(status.ok()) << status << PrintKernel(*joined);
