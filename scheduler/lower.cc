@@ -102,7 +102,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int p
   s.grid = 0;
   s.cluster = s.neighbours = 1;
   s.stages = s.pace = 0;
-  s.persistent = s.early = s.shift = s.reread = s.tickets = s.blocks = s.runs = false;
+  s.persistent = s.early = s.shift = s.reread = s.async = s.tickets = s.blocks = s.runs = false;
   s.vector = 1;
   s.outer = shape.outer;
   s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
@@ -213,7 +213,8 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.held_loads = std::move(held_loads);
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
-  expand.reread = (expand.stages > 0 || schedule.blocks) && schedule.reread;
+  expand.async = schedule.async && (expand.grid > 0 || schedule.reread);
+  expand.reread = (expand.stages > 0 || schedule.blocks || expand.async) && schedule.reread;
   expand.blocks = schedule.blocks;
   expand.tickets = expand.stages > 0 && schedule.tickets;
   expand.pace = expand.stages > 0 ? schedule.pace : 0;

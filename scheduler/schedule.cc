@@ -30,6 +30,10 @@ std::string Schedule::ToString() const {
         absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
                         reread ? ", read again from there" : "");
       }
+      if (async) {
+        absl::StrAppend(&text, reread ? ", brought to shared memory by its threads and read there"
+                                      : ", the next one brought to shared memory by its threads");
+      }
       if (pace > 0) absl::StrAppend(&text, ", CTAs keep pace");
       if (pace > 1) absl::StrAppend(&text, " every ", pace, " turns");
       if (blocks)
@@ -90,7 +94,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "rows taken in turn are neither shared nor outer";
   } else if (!within(s.stages, 0, 16)) {
     broken = "stages is not within 0 to 16";
-  } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread && !s.blocks) {
+  } else if (s.stages > 0 ? !s.persistent || s.grid == 0
+                          : s.reread && !s.blocks && (!s.async || s.grid > 0)) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
   } else if (s.tickets && (s.stages < 2 || s.shift)) {
     broken = "rows taken by ticket are brought two ahead at least and start aligned";
@@ -98,6 +103,9 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "CTAs keep pace that take rows in a fixed order and have them brought ahead";
   } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {
     broken = "rows that go through shared memory stay with a CTA that holds them whole";
+  } else if (s.async && (!s.persistent || s.vector == 1 || s.shift || s.stages > 0 || s.blocks ||
+                         (s.grid == 0 && !s.reread))) {
+    broken = "threads bring vectors of rows that nothing else brings: the next ones or all";
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {

@@ -47,13 +47,16 @@ struct Schedule {
                     // CTA, the one in hand included; 0: threads load them. A single one is brought
                     // as soon as threads have the row before in registers, or, with reread, are
                     // done with it.
-  bool reread =
-      false;  // With stages or blocks: between passes rows stay in shared memory, not registers.
+  bool reread = false;  // With stages, blocks or async: between passes rows stay in shared memory,
+                        // not registers.
   bool blocks = false;  // The rows of a CTA go through shared memory together: threads move them
                         // in vectors of 16 bytes, or copies bring them if there are stages, and
                         // each row's threads read and write its elements there.
-  bool runs = false;  // With blocks: a thread's columns are neighbours; else those of neighbouring
-                      // lanes are.
+  bool runs = false;   // With blocks: a thread's columns are neighbours; else those of neighbouring
+                       // lanes are.
+  bool async = false;  // Threads bring rows to shared memory themselves, each its own vectors, and
+                       // go on: with a grid those of the next turn, while this one's are in
+                       // registers; else the rows of a CTA, which stay there (reread).
   bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
                          // has, not in a fixed order. States of columns, and what is computed from
                          // them, then differ in rounding from run to run.
@@ -109,8 +112,11 @@ struct Schedule {
 //    rows that a CTA takes then need not start alike; pace: at least 0, with stages, without
 //    tickets);
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
-//    outer, not shift, cluster 1; runs: blocks; reread: stages or
-//    blocks);
+//    outer, not shift, cluster 1; runs: blocks; reread: stages,
+//    blocks, or async without grid);
+//  - threads bring vectors of rows that are held whole, which neither copies nor blocks bring, and
+//    with a grid they have them in registers (async: persistent, vector > 1, not shift, no stages,
+//    not blocks; reread, or else grid);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
 //    whole (cluster > 1: persistent, not shift, lanes_per_row 32, row_warps 1, grid a multiple of
 //    it) or, with

@@ -11,7 +11,7 @@ namespace seam {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
-         persistent, split, grid, cluster, stages, reread, blocks, runs, tickets, pace,
+         persistent, split, grid, cluster, stages, reread, blocks, runs, async, tickets, pace,
          finish_lanes, one_launch, held, shift, early, chan_welford, online, alignment_bytes,
          index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
@@ -30,6 +30,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("reread", reread);
   visit("blocks", blocks);
   visit("runs", runs);
+  visit("async", async);
   visit("tickets", tickets);
   visit("pace", pace);
   visit("finish_lanes", finish_lanes);

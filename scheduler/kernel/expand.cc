@@ -37,7 +37,7 @@ absl::StatusOr<Kernel> Expander::Run() {
   if (options_.grid > 0) {
     OpenAcrossRows();
     HoistLoads();
-    CopyFirstRows();
+    BringFirstRows();
     if (tickets_ || KeepsPace()) OpenTickets();
     // From here on all CTAs of the cluster have begun.
     if (cluster_ > 1) w_.Emit(ClusterSync{});
@@ -47,6 +47,7 @@ absl::StatusOr<Kernel> Expander::Run() {
         for (const auto& [id, fragment] : space.resident) EmitKeepPacked(fragment);
       TakeRowValues();
       AwaitRows();
+      TakeOwnRows();
       BringBlocks();
       passes();
       TakeBlocksOut();
@@ -55,8 +56,10 @@ absl::StatusOr<Kernel> Expander::Run() {
     SEAM_RETURN_IF_ERROR(status);
     StoreAcrossRows();
   } else {
+    BringOwnRows(0);
     if (cluster_ > 1) w_.Emit(ClusterSync{});
     BringBlocks();
+    if (!async_.empty()) w_.Emit(AwaitLoads{});
     passes();
     TakeBlocksOut();
     SEAM_RETURN_IF_ERROR(status);
@@ -144,6 +147,7 @@ absl::Status Expander::Prepare() {
   ends_.levels.resize(tile_.values.size());
   PrepareKept();
   PrepareRowCopies();
+  PrepareAsync();
   PrepareBlocks();
   PrepareHeld();
   const HoldLimits limits = Limits();
@@ -439,7 +443,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       w_.Branch(
           WholeVector(mask), [&] { vector(1); }, touched);
     };
-    OverUnits([&] {
+    const auto each = [&] {
       for (const Accumulator& a : accumulators) {
         if (IsKeptByStep(a)) OverStates(a, [&] { SetNeutral(a); });
       }
@@ -448,7 +452,12 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
         if (IsKeptByStep(a)) LeaveKept(a);
       }
       if (!last && last_time) LoadNextStep();
-    });
+    };
+    if (RollsUnits(accumulators)) {
+      w_.Loop(u_, registers_, false, each);
+    } else {
+      OverUnits(each);
+    }
     for (const Accumulator& a : accumulators) {
       if (a.shifts_elements()) EndStep(a);
     }

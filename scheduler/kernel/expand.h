@@ -46,7 +46,11 @@ struct ExpandOptions {
   // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in
   // persistent spaces.
   int stages = 0;
-  // With stages or blocks: each pass reads such rows from shared memory again; else they go to
+  // Threads bring the vectors that they have of persistent spaces to shared memory, each its own,
+  // as far as 4 bytes or more lie together: those of the next turn, or, without a grid, all, and
+  // `reread` is set.
+  bool async = false;
+  // With stages, blocks or async: each pass reads such rows from shared memory again; else they go to
   // registers.
   bool reread = false;
   // With stages: CTAs take the next rows that nobody has; the first ones, as many as the stages, in

@@ -77,17 +77,20 @@ void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt stage, SymI
   });
 }
 
-void Expander::CopyFirstRows() {
-  if (copied_.empty()) return;
-  const SymInt turn = out_.env->FreshSymbol("ahead", 0, options_.stages - 1);
-  const SymInt in_order = CeilDiv(sets_ - team_, teams_);
-  w_.Branch(
-      SymEq(out_.thread_x, 0),
-      [&] {
-        w_.Loop(turn, Min(options_.stages, in_order), false,
-                [&] { CopyRows(turn, SetInOrder(turn)); });
-      },
-      [] {});
+void Expander::BringFirstRows() {
+  if (copied_.empty() && async_.empty()) return;
+  if (!copied_.empty()) {
+    const SymInt turn = out_.env->FreshSymbol("ahead", 0, options_.stages - 1);
+    const SymInt in_order = CeilDiv(sets_ - team_, teams_);
+    w_.Branch(
+        SymEq(out_.thread_x, 0),
+        [&] {
+          w_.Loop(turn, Min(options_.stages, in_order), false,
+                  [&] { CopyRows(turn, SetInOrder(turn)); });
+        },
+        [] {});
+  }
+  BringOwnRows(0);
   for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
     for (TileId id : Collect(static_cast<int>(pass))) {
       const TileValue& value = tile_.values[id];

@@ -32,8 +32,8 @@ void Expander::EmitLets(const TileValue& value) {
   for (int let : value.lets) w_.Bind(lets_[let], Read(tile_.lets[let].value));
 }
 
-// A load of the element at hand, or from there on, from shared memory if a copy, a block or an
-// earlier phase has brought it.
+// A load of the element at hand, or from there on, from shared memory if a copy, a thread, a
+// block or an earlier phase has brought it.
 Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const {
   const TileValue& value = tile_.values[id];
   Load load{fragment, slot};
@@ -46,6 +46,11 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
     load.array = copied->second.array;
     load.index = Mod(turn_, options_.stages) * stage_elements_ + at_.row_local * space.extent +
                  space.column - ends_.head - rank_ * CtaColumns();
+  }
+  if (const auto row = async_.find(id); row != async_.end()) {
+    load.space = Space::Shared;
+    load.array = row->second.array;
+    load.index = InAsync() + v_;
   }
   if (const auto& block = blocks_.loads[id]) {
     load.space = Space::Shared;

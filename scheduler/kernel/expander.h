@@ -11,6 +11,7 @@
 //   expand_rows.cc     states of vectors of rows, merged a row a thread
 //   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
+//   expand_async.cc    rows that threads bring to shared memory themselves
 //   expand_blocks.cc   rows that go through shared memory together
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
 //   expand_held.cc     steps that stay in shared memory from phase to phase
@@ -159,6 +160,11 @@ class Expander {
     bool found;
   };
 
+  // A load that threads bring to shared memory, and where.
+  struct AsyncRow {
+    int space, array;
+  };
+
   // Passes.
   absl::Status Prepare();
   HoldLimits Limits() const;
@@ -206,7 +212,9 @@ class Expander {
   // Values.
   Operand Read(TileId id);
   void EmitLets(const TileValue& value);
-  bool IsInShared(TileId id) const { return copied_.contains(id) || blocks_.loads[id].has_value(); }
+  bool IsInShared(TileId id) const {
+    return copied_.contains(id) || async_.contains(id) || blocks_.loads[id].has_value();
+  }
   Load LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importer) const;
   void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
   void EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
@@ -307,6 +315,13 @@ class Expander {
   void LeaveNeutral(const std::vector<int>& reductions, SymInt kept, Predicate predicate);
   void StoreKept(const Accumulator& a, SymInt to, SymInt predicate);
 
+  // Rows that threads bring.
+  void PrepareAsync();
+  void BringOwnRows(SymInt turn);
+  void TakeOwnRows();
+  SymInt InAsync() const;
+  bool RollsUnits(const std::vector<Accumulator>& accumulators) const;
+
   // Blocks of rows.
   void PrepareBlocks();
   SymInt InBlock(const RowBlock& block) const;
@@ -328,7 +343,7 @@ class Expander {
   void PrepareRowCopies();
   void CopyRows(SymInt turn, SymInt set);
   void CopyPieces(TileId id, const CopiedRow& copied, SymInt stage, SymImporter& importer);
-  void CopyFirstRows();
+  void BringFirstRows();
   void LoadRowValues(SymInt turn, SymInt set);
   void TakeRowValues();
   void AwaitRows();
@@ -444,6 +459,7 @@ class Expander {
   RowBlocks blocks_;                    // Loads and stores through shared memory,
   std::vector<int> block_arrays_;       // and the arrays there.
   std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.
+  std::map<TileId, AsyncRow> async_;    // Loads that threads bring.
   std::map<TileId, int> values_ahead_;  // Loads of the row alone: where they are for the next turn.
   std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.
   int64_t stage_elements_ = 0;              // Of each of them, in one stage.

@@ -58,7 +58,7 @@ void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
   as_rows.outer = true;
   as_rows.vector = 2 * pick.PowerOfTwo(8);
   as_rows.grid = as_rows.stages = as_rows.pace = 0;
-  as_rows.shift = as_rows.reread = as_rows.tickets = as_rows.blocks = as_rows.runs = false;
+  as_rows.shift = as_rows.tickets = as_rows.blocks = as_rows.runs = false;
   const int even = as_rows.neighbours & -as_rows.neighbours;
   as_rows.row_warps = as_rows.neighbours / even * (1 + pick.Below(2));
   const int row_lanes = std::max(pick.PowerOfTwo(32), even / std::min(even, as_rows.vector));
@@ -66,6 +66,7 @@ void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
   as_rows.warps_per_row = std::max(1, row_lanes * as_rows.vector / 32) * (1 + pick.Below(2));
   as_rows.split = !shape->crossed() && pick.Chance(40) ? 2 + pick.Below(4) : 1;
   as_rows.persistent = as_rows.split == 1 && pick.Chance(70);
+  as_rows.reread = as_rows.async = as_rows.persistent && pick.Chance(40);
   as_rows.cluster = as_rows.split > 1 ? 1 : pick.PowerOfTwo(4);
   as_rows.one_launch = as_rows.cluster == 1 && pick.Chance(70);
   as_rows.held = as_rows.split > 1 && as_rows.one_launch ? pick.Below(4) : 0;
@@ -125,6 +126,9 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
              s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
   s.runs = s.blocks && may_shift && pick.Chance(40);
   s.reread |= s.blocks && pick.Chance(40);
+  s.async = s.persistent && s.vector > 1 && !s.shift && s.stages == 0 && !s.blocks &&
+            s.threads() * s.registers * s.vector <= 8192 && pick.Chance(50);
+  s.reread |= s.async && s.grid == 0;
   if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
   s.alignment_bytes = pick.Chance(40) ? 16 : pick.PowerOfTwo(16);
   s.index32 = pick.Chance(50);

@@ -1,0 +1,98 @@
+// Rows that threads bring to shared memory themselves, each the vectors that it has of them, to
+// places that no other thread touches: no barrier orders anything here, pieces may be short, and
+// nothing takes registers until it is used.
+//
+//   turn           0            1            2         CTAs that take rows in turn
+//   in registers   row 0        row 1        row 2
+//   on their way   row 1        row 2        row 3     to the places from which row 0, 1, 2 came
+//
+// Rows of a CTA that takes no others stay in these places, where each pass reads them.
+#include "absl/algorithm/container.h"
+#include "scheduler/kernel/expander.h"
+
+namespace seam::kernel {
+namespace {
+
+// The least that a thread brings at once.
+constexpr int kLeastBytes = 4;
+// Vectors from which on a pass over them is a loop: unrolled, compilers load many ahead of their
+// use and run out of registers.
+constexpr int kRolled = 8;
+
+}  // namespace
+
+void Expander::PrepareAsync() {
+  if (!options_.async) return;
+  for (size_t id = 0; id < tile_.values.size(); ++id) {
+    const TileValue& value = tile_.values[id];
+    if (value.kind != TileKind::Load || !value.lets.empty() || !IsOfRow(value) ||
+        out_.buffers[value.buffer].written) {
+      continue;
+    }
+    for (size_t s = 0; s < spaces_.size(); ++s) {
+      const SpaceState& space = spaces_[s];
+      if (!space.persistent || !UsesColumn(value.index, tile_.spaces[s]) ||
+          LoadKind(value, *space.importer) != Access::kVector ||
+          DependsOn(SymAnd(space.mask, row_mask_), v_)) {
+        continue;
+      }
+      const Access access = ClassifyAccess(space.importer->Import(value.index), v_, vector_,
+                                           DTypeBytes(value.dtype), BufferAlignment(value.buffer));
+      if (access.width * DTypeBytes(value.dtype) < kLeastBytes) continue;
+      const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
+                                     registers_ * out_.threads * vector_);
+      async_[static_cast<TileId>(id)] = {static_cast<int>(s), array};
+    }
+  }
+}
+
+// Where the thread's vector is, beside those of the neighbouring threads: no bank conflicts.
+SymInt Expander::InAsync() const { return (u_ * out_.threads + out_.thread_x) * vector_; }
+
+// Begins to bring the rows of that turn.
+void Expander::BringOwnRows(SymInt turn) {
+  const auto at = [&](SymInt e) { return options_.grid > 0 ? Substitute(e, turn_, turn) : e; };
+  for (const auto& [id, row] : async_) {
+    const TileValue& value = tile_.values[id];
+    const SpaceState& space = spaces_[row.space];
+    const Access access = ClassifyAccess(at(space.importer->Import(value.index)), v_, vector_,
+                                         DTypeBytes(value.dtype), BufferAlignment(value.buffer));
+    const SymInt inside = SymAnd(at(space.importer->Import(value.predicate)), at(space.mask));
+    const SymInt predicate = SymAnd(inside, SymLt(Substitute(at(at_.row), v_, 0), rows_));
+    OverUnits([&, &from = row, &load = value] {
+      for (int part = 0; part < vector_; part += access.width) {
+        w_.Emit(AsyncLoad{from.array, InAsync() + part, load.buffer, access.base + part,
+                          access.width, predicate});
+      }
+    });
+  }
+}
+
+// This turn's rows into registers, and the next ones are on their way to the same places.
+void Expander::TakeOwnRows() {
+  if (async_.empty()) return;
+  w_.Emit(AwaitLoads{});
+  for (const auto& entry : async_) {
+    const TileId id = entry.first;
+    SpaceState& space = spaces_[entry.second.space];
+    const DType dtype = tile_.values[id].dtype;
+    const int fragment = w_.NewFragment("ld", dtype, static_cast<int>(registers_) * vector_,
+                                        IsNarrow(dtype) && packs_);
+    space.resident[id] = fragment;
+    OverUnits([&] {
+      EmitVectorLoad(id, fragment, u_ * vector_, *space.importer, SymAnd(space.mask, row_mask_));
+    });
+  }
+  BringOwnRows(turn_ + 1);
+}
+
+// Whether a pass over vectors that stay in shared memory is a loop: nothing that lies in registers
+// is found by the number of the vector.
+bool Expander::RollsUnits(const std::vector<Accumulator>& accumulators) const {
+  return !async_.empty() && options_.reread && registers_ >= kRolled && !at_ends_ &&
+         absl::c_none_of(places_,
+                         [&](const auto& entry) { return DependsOn(entry.second.slot, u_); }) &&
+         absl::c_none_of(accumulators, [&](const Accumulator& a) { return IsKeptByStep(a); });
+}
+
+}  // namespace seam::kernel
