@@ -37,7 +37,8 @@ SymImporter Pinned(const Fusion& group, const Schedule& schedule) {
 
 // The most columns that the threads of a row hold at once, ends included.
 int64_t HeldColumns(const Schedule& schedule) {
-  return schedule.columns_at_once() + (schedule.shift ? 2 * schedule.vector - 1 : 0);
+  const bool has_ends = schedule.shift && schedule.vector > 1;
+  return schedule.columns_at_once() + (has_ends ? 2 * schedule.vector - 1 : 0);
 }
 
 std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
@@ -158,6 +159,11 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
     return absl::InvalidArgumentError(absl::StrCat(
         "group ", std::string(group.name()),
         ": reductions that cross rows need a grid of CTAs that take whole rows in turn"));
+  }
+  if (schedule.outer && schedule.grid > 0 && (shape.crosses_all_rows() || shape.keeps_columns())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", std::string(group.name()),
+                     ": rows that others cross are not taken in turn in vectors of them"));
   }
   if (shape.keeps_columns() && (schedule.shift || schedule.runs)) {
     return absl::InvalidArgumentError(

@@ -31,8 +31,9 @@ std::string Schedule::ToString() const {
                         reread ? ", read again from there" : "");
       }
       if (async) {
-        absl::StrAppend(&text, reread ? ", brought to shared memory by its threads and read there"
-                                      : ", the next one brought to shared memory by its threads");
+        absl::StrAppend(&text, grid > 0 ? ", the next one" : "",
+                        " brought to shared memory by its threads",
+                        reread ? " and read there" : "");
       }
       if (pace > 0) absl::StrAppend(&text, ", CTAs keep pace");
       if (pace > 1) absl::StrAppend(&text, " every ", pace, " turns");
@@ -90,12 +91,11 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "only rows with neighbours along the columns are shifted";
   } else if (!within(s.grid, 0, 65535)) {
     broken = "grid is not within 0 to 65535";
-  } else if (s.grid > 0 && (s.split > 1 || s.outer)) {
-    broken = "rows taken in turn are neither shared nor outer";
+  } else if (s.grid > 0 && (s.split > 1 || (s.outer && !s.async) || s.grid % s.cluster != 0)) {
+    broken = "rows taken in turn are whole, a cluster's, and if outer brought by threads";
   } else if (!within(s.stages, 0, 16)) {
     broken = "stages is not within 0 to 16";
-  } else if (s.stages > 0 ? !s.persistent || s.grid == 0
-                          : s.reread && !s.blocks && (!s.async || s.grid > 0)) {
+  } else if (s.stages > 0 ? !s.persistent || s.grid == 0 : s.reread && !s.blocks && !s.async) {
     broken = "rows are brought ahead of CTAs that take them in turn and hold them whole";
   } else if (s.tickets && (s.stages < 2 || s.shift)) {
     broken = "rows taken by ticket are brought two ahead at least and start aligned";
@@ -111,8 +111,8 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {
     broken = "cluster is no power of two up to 16";
   } else if (s.cluster > 1 && !s.outer &&
-             (!s.persistent || s.shift || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0 ||
-              s.grid % s.cluster != 0)) {
+             (!s.persistent || s.shift || s.lanes_per_row != 32 || s.row_warps > 1 ||
+              s.grid == 0)) {
     broken =
         "a cluster takes single rows in turn, from their first column on, and holds them whole";
   } else if (s.cluster > 1 && s.outer &&

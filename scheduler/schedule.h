@@ -56,7 +56,8 @@ struct Schedule {
                        // lanes are.
   bool async = false;  // Threads bring rows to shared memory themselves, each its own vectors, and
                        // go on: with a grid those of the next turn, while this one's are in
-                       // registers; else the rows of a CTA, which stay there (reread).
+                       // registers or, with reread, beside them; else the rows of a CTA, which stay
+                       // there (reread).
   bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
                          // has, not in a fixed order. States of columns, and what is computed from
                          // them, then differ in rounding from run to run.
@@ -106,17 +107,16 @@ struct Schedule {
 //  - a row kept in registers has a CTA to itself (persistent: split 1), and only rows with
 //    neighbours along the columns shift (shift: not outer);
 //  - grid is 0 to 65535, and CTAs that take rows in turn neither share them nor have vectors across
-//    them (grid: split 1, not outer);
+//    them (grid: split 1, not outer or async, a multiple of cluster);
 //  - stages is 0 to 16, and rows that are brought ahead stay with a CTA that takes them in
 //    turn (stages: persistent, grid; tickets: two stages at least, not shift, since the
 //    rows that a CTA takes then need not start alike; pace: at least 0, with stages, without
 //    tickets);
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages,
-//    blocks, or async without grid);
-//  - threads bring vectors of rows that are held whole, which neither copies nor blocks bring, and
-//    with a grid they have them in registers (async: persistent, vector > 1, not shift, no stages,
-//    not blocks; reread, or else grid);
+//    blocks or async);
+//  - threads bring vectors of rows that are held whole, which neither copies nor blocks bring
+//    (async: persistent, vector > 1, not shift, no stages, not blocks; reread or grid);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
 //    whole (cluster > 1: persistent, not shift, lanes_per_row 32, row_warps 1, grid a multiple of
 //    it) or, with

@@ -45,10 +45,11 @@ absl::StatusOr<Kernel> Expander::Run() {
       if (tickets_) TakeSet();
       for (const SpaceState& space : spaces_)
         for (const auto& [id, fragment] : space.resident) EmitKeepPacked(fragment);
-      TakeRowValues();
+      TakeValuesAhead();
       AwaitRows();
       TakeOwnRows();
       BringBlocks();
+      LoadByRow();
       passes();
       TakeBlocksOut();
       CopyNextRows(true);
@@ -59,6 +60,7 @@ absl::StatusOr<Kernel> Expander::Run() {
     BringOwnRows(0);
     if (cluster_ > 1) w_.Emit(ClusterSync{});
     BringBlocks();
+    LoadByRow();
     if (!async_.empty()) w_.Emit(AwaitLoads{});
     passes();
     TakeBlocksOut();
@@ -120,7 +122,7 @@ absl::Status Expander::Prepare() {
       at_.rows_per_cta == 1 || (options_.blocks && ProvablyDivisible(rows_, at_.rows_per_cta));
   row_mask_ = all ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
   PlaceRows();
-  if (cluster_ > 1 && options_.grid == 0 && !MergesByRow()) {
+  if (cluster_ > 1 && (options_.grid == 0 || outer_) && !MergesByRow()) {
     return absl::InternalError(
         absl::StrCat("kernel ", tile_.name, ": a cluster whose threads share rows unevenly"));
   }

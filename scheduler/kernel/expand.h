@@ -50,8 +50,8 @@ struct ExpandOptions {
   // as far as 4 bytes or more lie together: those of the next turn, or, without a grid, all, and
   // `reread` is set.
   bool async = false;
-  // With stages, blocks or async: each pass reads such rows from shared memory again; else they go to
-  // registers.
+  // With stages, blocks or async: each pass reads such rows from shared memory again; else they go
+  // to registers.
   bool reread = false;
   // With stages: CTAs take the next rows that nobody has; the first ones, as many as the stages, in
   // a fixed order.

@@ -3,18 +3,21 @@
 // nothing takes registers until it is used.
 //
 //   turn           0            1            2         CTAs that take rows in turn
-//   in registers   row 0        row 1        row 2
-//   on their way   row 1        row 2        row 3     to the places from which row 0, 1, 2 came
+//   in hand        row 0        row 1        row 2     in registers, or where they have come to
+//   on their way   row 1        row 2        row 3     to the places from which row 0, 1, 2 came,
+//                                                      or to others
 //
-// Rows of a CTA that takes no others stay in these places, where each pass reads them.
+// Rows of a CTA that takes no others stay where they have come to, and each pass reads them there.
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "scheduler/kernel/expander.h"
 
 namespace seam::kernel {
 namespace {
 
-// The least that a thread brings at once.
-constexpr int kLeastBytes = 4;
+// What a thread brings at once.
+constexpr int kLeastBytes = 4, kMostBytes = 16;
 // Vectors from which on a pass over them is a loop: unrolled, compilers load many ahead of their
 // use and run out of registers.
 constexpr int kRolled = 8;
@@ -40,14 +43,21 @@ void Expander::PrepareAsync() {
                                            DTypeBytes(value.dtype), BufferAlignment(value.buffer));
       if (access.width * DTypeBytes(value.dtype) < kLeastBytes) continue;
       const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
-                                     registers_ * out_.threads * vector_);
+                                     AsyncSlots() * registers_ * out_.threads * vector_);
       async_[static_cast<TileId>(id)] = {static_cast<int>(s), array};
     }
   }
 }
 
-// Where the thread's vector is, beside those of the neighbouring threads: no bank conflicts.
-SymInt Expander::InAsync() const { return (u_ * out_.threads + out_.thread_x) * vector_; }
+// Rows that stay where they are while the next ones come have places of their own every other turn.
+int64_t Expander::AsyncSlots() const { return options_.grid > 0 && options_.reread ? 2 : 1; }
+
+// Where the thread's vector is in that turn, beside those of the neighbouring threads: no bank
+// conflicts.
+SymInt Expander::InAsync(SymInt turn) const {
+  const SymInt first = Mod(turn, AsyncSlots()) * registers_;
+  return ((first + u_) * out_.threads + out_.thread_x) * vector_;
+}
 
 // Begins to bring the rows of that turn.
 void Expander::BringOwnRows(SymInt turn) {
@@ -58,22 +68,28 @@ void Expander::BringOwnRows(SymInt turn) {
     const Access access = ClassifyAccess(at(space.importer->Import(value.index)), v_, vector_,
                                          DTypeBytes(value.dtype), BufferAlignment(value.buffer));
     const SymInt inside = SymAnd(at(space.importer->Import(value.predicate)), at(space.mask));
-    const SymInt predicate = SymAnd(inside, SymLt(Substitute(at(at_.row), v_, 0), rows_));
+    const SymInt of_rows = SymLt(Substitute(at(at_.row), v_, 0), rows_);
+    const SymInt in_turn = options_.grid > 0 ? SymLt(turn, turns_) : SymInt(1);
+    const SymInt predicate = SymAnd(inside, SymAnd(in_turn, of_rows));
+    if (predicate.is_same(0)) continue;
     OverUnits([&, &from = row, &load = value] {
-      for (int part = 0; part < vector_; part += access.width) {
-        w_.Emit(AsyncLoad{from.array, InAsync() + part, load.buffer, access.base + part,
-                          access.width, predicate});
+      const int width = std::min(access.width, kMostBytes / DTypeBytes(load.dtype));
+      for (int part = 0; part < vector_; part += width) {
+        w_.Emit(AsyncLoad{from.array, InAsync(turn) + part, load.buffer, access.base + part, width,
+                          predicate});
       }
     });
   }
 }
 
-// This turn's rows into registers, and the next ones are on their way to the same places.
+// This turn's rows into registers, unless they are read where they are, and the next ones are on
+// their way.
 void Expander::TakeOwnRows() {
   if (async_.empty()) return;
   w_.Emit(AwaitLoads{});
   for (const auto& entry : async_) {
     const TileId id = entry.first;
+    if (options_.reread) break;
     SpaceState& space = spaces_[entry.second.space];
     const DType dtype = tile_.values[id].dtype;
     const int fragment = w_.NewFragment("ld", dtype, static_cast<int>(registers_) * vector_,

@@ -236,13 +236,15 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   if (cluster_ > 1 && !MergesByRow()) return FoldAcrossCluster(accumulators);
   // All reductions of a pass share one barrier. Index: [warp of the row][row within the CTA].
   const int64_t places = at_.column_warps * at_.rows_per_cta;
-  const SymInt origin = fold_turns_ > 1 ? Mod(turn_, fold_turns_) * places : SymInt(0);
+  // Behind a second barrier, where results go back to all threads, the place is free again.
+  const int64_t turns = MergesByRow() ? 1 : fold_turns_;
+  const SymInt origin = turns > 1 ? Mod(turn_, turns) * places : SymInt(0);
   std::vector<std::vector<int>> shared(accumulators.size());
   const SymInt leader = SymEq(at_.column_lane, 0);
   const SymInt place = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
   for (size_t i = 0; i < accumulators.size(); ++i) {
     for (int fragment : accumulators[i].fragments) {
-      const int array = w_.NewShared("fold", w_.dtype(fragment), fold_turns_ * places);
+      const int array = w_.NewShared("fold", w_.dtype(fragment), turns * places);
       shared[i].push_back(array);
       OverRowSlots([&] {
         Store out{fragment, RowSlot()};

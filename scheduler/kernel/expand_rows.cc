@@ -62,6 +62,8 @@ void Expander::SwapRowView() {
   std::swap(registers_, row_view_->registers);
   std::swap(vector_, row_view_->vector);
   std::swap(outer_, row_view_->outer);
+  std::swap(states_, row_view_->states);
+  std::swap(row_values_, row_view_->row_values);
 }
 
 // The pass with a row a thread, which has several parts of it under way.
@@ -88,8 +90,10 @@ absl::Status Expander::MergeParts(int pass) {
     arrays.push_back(LeaveRows(merged.back()));
   }
   MergeNeighbours(merged, arrays);
+  const std::vector<RowValue> values = LeaveRowValues(pass);
   SwapRowView();
   w_.Emit(CtaSync{});
+  TakeRowValues(values);
   for (size_t i = 0; i < merged.size(); ++i) {
     for (int& fragment : merged[i].fragments)
       fragment = w_.NewFragment("acc", w_.dtype(fragment), RowSlots());
@@ -110,24 +114,31 @@ void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
   std::vector<std::vector<int>> merged;
   SwapRowView();
   std::vector<std::vector<int>> received;
+  SymInt even_rows = 0;
   if (cluster_ > 1) {
-    const SymInt barrier = out_.store_barriers++;
+    // As for other exchanges of clusters, two folds of a turn or one fold's even and odd turns have
+    // barriers and arrays of their own.
+    const SymInt even = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) : SymInt(0);
+    const SymInt barrier = out_.store_barriers + even;
+    out_.store_barriers += fold_turns_;
+    even_rows = even * (cluster_ * at_.rows_per_cta);
     int64_t bytes = 0;
     AtFirstOfRows([&] {
       for (size_t i = 0; i < accumulators.size(); ++i) {
         const Accumulator one = OfOneRow(accumulators[i]);
         MergeShared(one, arrays[i], warps, 0, at_.rows_per_cta);
-        received.push_back(SendRows(one, barrier, &bytes));
+        received.push_back(SendRows(one, barrier, even, &bytes));
       }
     });
-    bytes += SendSigns(barrier);
-    w_.Emit(AwaitStores{barrier, 0, bytes});
+    bytes += SendSigns(barrier, even);
+    w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
   }
   AtFirstOfRows([&] {
     for (size_t i = 0; i < accumulators.size(); ++i) {
       const Accumulator one = OfOneRow(accumulators[i]);
+      states_[one.id] = one.fragments;
       if (cluster_ > 1) {
-        MergeShared(one, received[i], cluster_, 0, at_.rows_per_cta);
+        MergeShared(one, received[i], cluster_, even_rows, at_.rows_per_cta);
       } else {
         MergeShared(one, arrays[i], warps, 0, at_.rows_per_cta);
       }
@@ -135,8 +146,11 @@ void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
     }
   });
   MergeNeighbours(accumulators, merged);
+  const int pass = tile_.reductions[accumulators.front().id].pass;
+  const std::vector<RowValue> values = LeaveRowValues(pass);
   SwapRowView();
   w_.Emit(CtaSync{});
+  TakeRowValues(values);
   for (size_t i = 0; i < accumulators.size(); ++i) TakeRows(accumulators[i], merged[i]);
 }
 
@@ -161,16 +175,10 @@ void Expander::MergeNeighbours(const std::vector<Accumulator>& accumulators,
       if (neighbours == 1) continue;
       const Accumulator one = OfOneRow(accumulators[i]);
       MergeShared(one, arrays[i], neighbours, -Mod(at_.row_local, neighbours), 1);
+      states_[one.id] = one.fragments;
       arrays[i] = LeaveRows(one);
     }
   });
-}
-
-// For the first of a row's threads.
-template <typename Body>
-void Expander::AtFirstOfRows(Body body) {
-  if (at_.column_warps == 1) return body();
-  w_.Branch(SymEq(at_.column_warp, 0), body, [] {});
 }
 
 Expander::Accumulator Expander::OfOneRow(const Accumulator& a) {
@@ -181,20 +189,21 @@ Expander::Accumulator Expander::OfOneRow(const Accumulator& a) {
 }
 
 // To every CTA of the cluster: the arrays of the components.
-std::vector<int> Expander::SendRows(const Accumulator& a, SymInt barrier, int64_t* bytes) {
+std::vector<int> Expander::SendRows(const Accumulator& a, SymInt barrier, SymInt even,
+                                    int64_t* bytes) {
   std::vector<int> arrays;
   const SymInt to = out_.env->FreshSymbol("to", 0, cluster_ - 1);
   std::vector<int> exchanged;
   for (int fragment : a.fragments) {
     exchanged.push_back(Exchanged(fragment));
     const DType dtype = w_.dtype(exchanged.back());
-    arrays.push_back(w_.NewShared("rows", dtype, cluster_ * at_.rows_per_cta));
+    arrays.push_back(w_.NewShared("rows", dtype, fold_turns_ * cluster_ * at_.rows_per_cta));
     *bytes += cluster_ * at_.rows_per_cta * DTypeBytes(dtype);
   }
   w_.Loop(to, cluster_, true, [&] {
     for (size_t c = 0; c < arrays.size(); ++c) {
       RemoteStore out{exchanged[c], 0, arrays[c]};
-      out.index = rank_ * at_.rows_per_cta + at_.row_local;
+      out.index = (even * cluster_ + rank_) * at_.rows_per_cta + at_.row_local;
       out.cta = to;
       out.barrier = barrier;
       w_.Emit(out);
@@ -204,12 +213,12 @@ std::vector<int> Expander::SendRows(const Accumulator& a, SymInt barrier, int64_
 }
 
 // A word from every warp to every CTA, since some have no rows to send. Its bytes.
-int64_t Expander::SendSigns(SymInt barrier) {
+int64_t Expander::SendSigns(SymInt barrier, SymInt even) {
   const int64_t warps = out_.threads / 32;
   const int fragment = w_.NewFragment("sign", DType::I32);
   w_.Set(fragment, 0, OpKind::Copy, {BlockWriter::Number(DType::I32, 1)});
-  RemoteStore out{fragment, 0, w_.NewShared("signs", DType::I32, cluster_ * warps)};
-  out.index = rank_ * warps + FloorDiv(out_.thread_x, 32);
+  RemoteStore out{fragment, 0, w_.NewShared("signs", DType::I32, fold_turns_ * cluster_ * warps)};
+  out.index = (even * cluster_ + rank_) * warps + FloorDiv(out_.thread_x, 32);
   out.predicate = SymLt(Mod(out_.thread_x, 32), cluster_);
   out.cta = Mod(out_.thread_x, cluster_);
   out.barrier = barrier;
@@ -220,26 +229,30 @@ int64_t Expander::SendSigns(SymInt barrier) {
 // From the first thread of each row, then to all of its threads: the arrays of the components.
 std::vector<int> Expander::LeaveRows(const Accumulator& a) {
   std::vector<int> arrays;
-  for (int fragment : a.fragments) {
-    Store out{fragment};
-    out.space = Space::Shared;
-    out.array = w_.NewShared("row", w_.dtype(fragment), at_.rows_per_cta);
-    out.index = at_.row_local;
-    out.predicate = SymEq(at_.column_warp, 0);
-    arrays.push_back(out.array);
-    w_.Emit(out);
-  }
+  for (int fragment : a.fragments) arrays.push_back(LeaveRow(fragment));
   return arrays;
 }
 
+int Expander::LeaveRow(int fragment) {
+  Store out{fragment};
+  out.space = Space::Shared;
+  out.array = w_.NewShared("row", w_.dtype(fragment), at_.rows_per_cta);
+  out.index = at_.row_local;
+  out.predicate = SymEq(at_.column_warp, 0);
+  w_.Emit(out);
+  return out.array;
+}
+
 void Expander::TakeRows(const Accumulator& a, const std::vector<int>& arrays) {
-  for (size_t c = 0; c < arrays.size(); ++c) {
-    Load load{a.fragments[c], RowSlot()};
-    load.space = Space::Shared;
-    load.array = arrays[c];
-    load.index = at_.row_local;
-    EmitForVector(load);
-  }
+  for (size_t c = 0; c < arrays.size(); ++c) TakeRow(a.fragments[c], arrays[c]);
+}
+
+void Expander::TakeRow(int fragment, int array) {
+  Load load{fragment, RowSlot()};
+  load.space = Space::Shared;
+  load.array = array;
+  load.index = at_.row_local;
+  EmitForVector(load);
 }
 
 }  // namespace seam::kernel

@@ -91,7 +91,7 @@ void Expander::BringFirstRows() {
         [] {});
   }
   BringOwnRows(0);
-  for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+  for (size_t pass = 0; pass < tile_.passes.size() && !outer_; ++pass) {
     for (TileId id : Collect(static_cast<int>(pass))) {
       const TileValue& value = tile_.values[id];
       if (levels_[id] != Level::kRow || value.kind != TileKind::Load || !value.lets.empty() ||
@@ -142,7 +142,7 @@ void Expander::LoadRowValues(SymInt turn, SymInt set) {
   for (const auto& [id, fragment] : values_ahead_) load_ahead(id, fragment, 0, spaces_.front(), 1);
 }
 
-void Expander::TakeRowValues() {
+void Expander::TakeValuesAhead() {
   row_values_.clear();
   for (const auto& [id, fragment] : values_ahead_) {
     row_values_[id] = w_.NewFragment("r", tile_.values[id].dtype);

@@ -50,7 +50,7 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
   if (const auto row = async_.find(id); row != async_.end()) {
     load.space = Space::Shared;
     load.array = row->second.array;
-    load.index = InAsync() + v_;
+    load.index = InAsync(turn_) + v_;
   }
   if (const auto& block = blocks_.loads[id]) {
     load.space = Space::Shared;
@@ -153,6 +153,14 @@ bool Expander::HasRoomBehind(const TileValue& value) const {
       out_.buffers[value.buffer].written) {
     return false;
   }
+  // States in parts: written by the phase before.
+  const bool merged = absl::c_any_of(tile_.reductions, [&](const TileReduction& r) {
+    return r.merge && absl::c_any_of(r.operands, [&](TileId id) {
+             return tile_.values[id].kind == TileKind::Load &&
+                    tile_.values[id].buffer == value.buffer;
+           });
+  });
+  if (merged) return false;
   return absl::c_any_of(tile_.spaces, [&](const TileSpace& space) {
     return space.column.is_symbolic() && DependsOn(value.index, space.column) &&
            !DependsOn(value.index - space.column, space.column);

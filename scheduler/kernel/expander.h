@@ -9,6 +9,7 @@
 //   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
 //   expand_online.cc   sums of exponentials in the pass of their maxima
 //   expand_rows.cc     states of vectors of rows, merged a row a thread
+//   expand_row_values.cc  what follows from those states, a row a thread
 //   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_async.cc    rows that threads bring to shared memory themselves
@@ -83,6 +84,14 @@ class Expander {
     int64_t registers = 1;
     int vector = 1;
     bool outer = false;
+    std::map<int, std::vector<int>> states;
+    std::map<TileId, int> row_values;
+  };
+
+  // A value of the row, and where its first thread has left it.
+  struct RowValue {
+    TileId id;
+    int array;
   };
 
   // Loads of the step that comes next: into the fragments of this one, as soon as it is done with
@@ -296,12 +305,26 @@ class Expander {
   void MergeNeighbours(const std::vector<Accumulator>& accumulators,
                        std::vector<std::vector<int>>& arrays);
   Accumulator OfOneRow(const Accumulator& a);
+  // For the first of a row's threads.
   template <typename Body>
-  void AtFirstOfRows(Body body);
-  std::vector<int> SendRows(const Accumulator& a, SymInt barrier, int64_t* bytes);
-  int64_t SendSigns(SymInt barrier);
+  void AtFirstOfRows(Body body) {
+    if (at_.column_warps == 1) return body();
+    w_.Branch(SymEq(at_.column_warp, 0), body, [] {});
+  }
+  std::vector<int> SendRows(const Accumulator& a, SymInt barrier, SymInt even, int64_t* bytes);
+  int64_t SendSigns(SymInt barrier, SymInt even);
   std::vector<int> LeaveRows(const Accumulator& a);
+  int LeaveRow(int fragment);
   void TakeRows(const Accumulator& a, const std::vector<int>& arrays);
+  void TakeRow(int fragment, int array);
+
+  // Values of a row a thread.
+  std::vector<bool> KnownByRow() const;
+  std::vector<TileId> WantedOfRow(int pass, const std::vector<bool>& known) const;
+  void ComputeByRow(TileId id, SymImporter& importer);
+  void LoadByRow();
+  std::vector<RowValue> LeaveRowValues(int pass);
+  void TakeRowValues(const std::vector<RowValue>& left);
 
   // Kept columns.
   void PrepareKept();
@@ -319,7 +342,8 @@ class Expander {
   void PrepareAsync();
   void BringOwnRows(SymInt turn);
   void TakeOwnRows();
-  SymInt InAsync() const;
+  int64_t AsyncSlots() const;
+  SymInt InAsync(SymInt turn) const;
   bool RollsUnits(const std::vector<Accumulator>& accumulators) const;
 
   // Blocks of rows.
@@ -345,7 +369,7 @@ class Expander {
   void CopyPieces(TileId id, const CopiedRow& copied, SymInt stage, SymImporter& importer);
   void BringFirstRows();
   void LoadRowValues(SymInt turn, SymInt set);
-  void TakeRowValues();
+  void TakeValuesAhead();
   void AwaitRows();
   void CopyNextRows(bool end_of_turn);
   bool ReadsUntilTheEnd() const;

@@ -41,6 +41,15 @@ class Picker {
   std::mt19937_64 bits_;
 };
 
+// Vectors of rows that threads bring to shared memory, in turn or as a CTA's only ones.
+void BringOuterRows(Picker& pick, const GroupShape& shape, Schedule& s) {
+  s.async = s.reread = s.persistent && s.vector > 1 && s.grid == 0 &&
+                       s.threads() * s.registers * s.vector <= 8192 && pick.Chance(50);
+  if (!s.async || shape.crosses_all_rows() || shape.keeps_columns() || pick.Chance(40)) return;
+  s.grid = s.cluster * (1 + pick.Below(3));
+  s.reread = pick.Chance(50);
+}
+
 // Neighbouring columns as rows, if there are few enough for a CTA to have them all together.
 void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
                          const std::map<std::string, int64_t>& sizes, Schedule& s) {
@@ -66,10 +75,11 @@ void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
   as_rows.warps_per_row = std::max(1, row_lanes * as_rows.vector / 32) * (1 + pick.Below(2));
   as_rows.split = !shape->crossed() && pick.Chance(40) ? 2 + pick.Below(4) : 1;
   as_rows.persistent = as_rows.split == 1 && pick.Chance(70);
-  as_rows.reread = as_rows.async = as_rows.persistent && pick.Chance(40);
+  as_rows.async = as_rows.reread = false;
   as_rows.cluster = as_rows.split > 1 ? 1 : pick.PowerOfTwo(4);
   as_rows.one_launch = as_rows.cluster == 1 && pick.Chance(70);
   as_rows.held = as_rows.split > 1 && as_rows.one_launch ? pick.Below(4) : 0;
+  BringOuterRows(pick, *shape, as_rows);
   if (CheckSchedule(as_rows).ok()) s = as_rows;
 }
 
@@ -128,7 +138,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.reread |= s.blocks && pick.Chance(40);
   s.async = s.persistent && s.vector > 1 && !s.shift && s.stages == 0 && !s.blocks &&
             s.threads() * s.registers * s.vector <= 8192 && pick.Chance(50);
-  s.reread |= s.async && s.grid == 0;
+  s.reread |= s.async && (s.grid == 0 || pick.Chance(50));
+  if (s.outer && shape.ok()) BringOuterRows(pick, *shape, s);
   if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
   s.alignment_bytes = pick.Chance(40) ? 16 : pick.PowerOfTwo(16);
   s.index32 = pick.Chance(50);
@@ -147,7 +158,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 }
 
 struct Counts {
-  int right = 0, guarded = 0, neighbours = 0, held = 0;
+  int right = 0, guarded = 0, neighbours = 0, held = 0, async = 0, outer_turns = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -165,6 +176,8 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     }
     ++counts.right;
     counts.neighbours += result.schedule.neighbours > 1;
+    counts.async += result.schedule.async;
+    counts.outer_turns += result.schedule.outer && result.schedule.grid > 0;
     counts.held += result.schedule.neighbours > 1 && result.schedule.held > 0;
     ASSERT_TRUE(result.status.ok())
         << "graph " << seed << " schedule " << i << ": " << result.status << "\n"
@@ -177,7 +190,7 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   const RealGuard guard;
   Counts counts;
   int groups = 0;
-  for (uint64_t seed = 1; seed <= 120; ++seed) {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
     const absl::StatusOr<RandomGraph> graph =
         testing::MakeRandomGraph(seed, {.max_exprs = 10, .max_elements = 800});
     ASSERT_TRUE(graph.ok()) << graph.status();
@@ -199,6 +212,8 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   }
   EXPECT_GT(groups, 120);
   EXPECT_GT(counts.right, 4 * counts.guarded);
+  EXPECT_GT(counts.async, 100);
+  EXPECT_GT(counts.outer_turns, 40);
 }
 
 // Groups in which a sum may come with the maximum that it waits for.
@@ -311,6 +326,7 @@ TEST(RandomSchedules, NeighboursAsRows) {
   }
   EXPECT_GT(counts.neighbours, 120);
   EXPECT_GT(counts.held, 10);
+  EXPECT_GT(counts.async, 20);
 }
 
 }  // namespace

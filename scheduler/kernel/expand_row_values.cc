@@ -1,0 +1,136 @@
+// Values of a row where a thread has a vector of rows. Each of the row's threads would compute them
+// for all rows that it has: a division and a root for each, say. So the thread that merges a row's
+// states goes on to what follows from them and from what is loaded once a row, and leaves of it
+// what other threads need:
+//
+//   sum, weight ->  mean = sum / n    first thread of each row, in registers
+//                   mean, weight      through shared memory to all of the row's threads
+//
+// What is loaded is under way since the CTA took the rows.
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "scheduler/kernel/expander.h"
+
+namespace seam::kernel {
+
+// Whether the row's first thread has a value or can compute it, by what its states are by now. In
+// order, since operands come first.
+std::vector<bool> Expander::KnownByRow() const {
+  std::vector<bool> known(tile_.values.size());
+  for (size_t id = 0; id < known.size(); ++id) {
+    const TileValue& v = tile_.values[id];
+    const bool of_column = absl::c_any_of(tile_.spaces, [&](const TileSpace& space) {
+      return UsesColumn(v.index, space) || UsesColumn(v.predicate, space);
+    });
+    if (of_column || !v.lets.empty()) continue;
+    switch (v.kind) {
+      case TileKind::Constant:
+        known[id] = true;
+        break;
+      case TileKind::ReduceResult:
+        known[id] = row_view_->states.contains(v.reduction);
+        break;
+      case TileKind::Load:
+      case TileKind::Map:
+      case TileKind::Index:
+        // Of types that shared memory moves in whole words.
+        known[id] = DTypeBytes(v.dtype) >= 4 &&
+                    absl::c_all_of(v.operands, [&](TileId operand) { return known[operand]; });
+        break;
+      case TileKind::Random:
+        break;
+    }
+  }
+  return known;
+}
+
+// Of what is known, what later passes need that the row's other threads cannot do without.
+std::vector<TileId> Expander::WantedOfRow(int pass, const std::vector<bool>& known) const {
+  std::vector<bool> needed(tile_.values.size()), wanted(tile_.values.size());
+  for (int later = pass + 1; later < static_cast<int>(tile_.passes.size()); ++later) {
+    const std::vector<bool> by = NeededBy(later, std::vector<bool>(tile_.values.size()));
+    for (size_t id = 0; id < by.size(); ++id) needed[id] = needed[id] || by[id];
+    for (const TileReduction& r : tile_.reductions) {
+      if (r.pass == later)
+        for (TileId operand : r.operands) wanted[operand] = true;
+    }
+    for (const TileStore& store : tile_.stores)
+      if (store.pass == later) wanted[store.value] = true;
+  }
+  for (size_t id = 0; id < needed.size(); ++id) {
+    const TileValue& v = tile_.values[id];
+    if (!needed[id] || known[id]) continue;
+    for (TileId operand : v.operands) wanted[operand] = true;
+    for (int let : v.lets) wanted[tile_.lets[let].value] = true;
+  }
+  std::vector<TileId> ids;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const TileId id = static_cast<TileId>(i);
+    const TileKind kind = tile_.values[i].kind;
+    if (wanted[i] && known[i] && kind != TileKind::Constant && kind != TileKind::ReduceResult &&
+        !row_values_.contains(id)) {
+      ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+// A value and what it follows from, by the first thread of each row.
+void Expander::ComputeByRow(TileId id, SymImporter& importer) {
+  const TileValue& value = tile_.values[id];
+  if (value.kind == TileKind::Constant || value.kind == TileKind::ReduceResult ||
+      row_values_.contains(id)) {
+    return;
+  }
+  for (TileId operand : value.operands) ComputeByRow(operand, importer);
+  row_values_[id] = w_.NewFragment("r", value.dtype);
+  EmitPoint(id, row_values_[id], 0, importer, row_mask_);
+}
+
+// Begins to load what passes behind the first one need of a row.
+void Expander::LoadByRow() {
+  if (!MergesByRow()) return;
+  row_view_->states.clear();
+  row_view_->row_values.clear();
+  std::vector<TileId> loads = WantedOfRow(0, KnownByRow());
+  const std::vector<bool> now = NeededBy(0, std::vector<bool>(tile_.values.size()));
+  std::erase_if(loads,
+                [&](TileId id) { return tile_.values[id].kind != TileKind::Load || now[id]; });
+  if (loads.empty()) return;
+  SwapRowView();
+  AtFirstOfRows([&] {
+    SymImporter importer = RowImporter();
+    for (TileId id : loads) ComputeByRow(id, importer);
+  });
+  SwapRowView();
+}
+
+// In the view of a row a thread, behind the merge of states of that pass: what follows from them is
+// left in shared memory.
+std::vector<Expander::RowValue> Expander::LeaveRowValues(int pass) {
+  SwapRowView();  // `row_values_` are those of vectors of rows.
+  const std::vector<TileId> wanted = WantedOfRow(pass, KnownByRow());
+  SwapRowView();
+  std::vector<RowValue> left;
+  if (wanted.empty()) return left;
+  AtFirstOfRows([&] {
+    SymImporter importer = RowImporter();
+    for (TileId id : wanted) {
+      ComputeByRow(id, importer);
+      left.push_back({id, LeaveRow(row_values_.at(id))});
+    }
+  });
+  return left;
+}
+
+// Behind a barrier, by all threads.
+void Expander::TakeRowValues(const std::vector<RowValue>& left) {
+  for (const RowValue& value : left) {
+    const int fragment = w_.NewFragment("r", tile_.values[value.id].dtype, RowSlots());
+    TakeRow(fragment, value.array);
+    row_values_[value.id] = fragment;
+  }
+}
+
+}  // namespace seam::kernel
