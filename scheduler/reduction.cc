@@ -87,6 +87,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   }
   if (sized.shape.crosses_all_rows()) {
     SEAM_RETURN_IF_ERROR(ChooseCrossed(sized, rows, s));
+    ChooseAsync(sized, rows, s);
     ChooseFinish(sized, s);
     ChoosePasses(rows, s);
     return s;
@@ -139,6 +140,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   }
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
     s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, device), int64_t{65535}}));
+  ChooseAsync(sized, rows, s);
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   ChoosePasses(rows, s);
   if (!s.persistent) {

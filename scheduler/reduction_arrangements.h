@@ -47,6 +47,10 @@ bool AreNeighboursShort(const SizedGroup& sized);
 absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states,
                                    Schedule& schedule);
 
+// Lets threads bring rows along the columns to shared memory themselves, where they load them and
+// that pays: the next ones of CTAs that take them in turn, or all that a CTA has.
+void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them. Errors: those of Trace.
 absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);

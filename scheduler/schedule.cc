@@ -16,7 +16,9 @@ std::string Schedule::ToString() const {
           // Lanes or warps: both may lie along rows.
           outer && row_warps > 1 ? absl::StrCat(row_warps, " warps side by side, ") : "",
           neighbours > 1 ? absl::StrCat("each ", neighbours, " of them merged, ") : "",
-          persistent ? "row kept in registers" : "row read again in every pass");
+          !persistent       ? "row read again in every pass"
+          : async && reread ? "row kept in shared memory"
+                            : "row kept in registers");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) {
         absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,
@@ -31,9 +33,8 @@ std::string Schedule::ToString() const {
                         reread ? ", read again from there" : "");
       }
       if (async) {
-        absl::StrAppend(&text, grid > 0 ? ", the next one" : "",
-                        " brought to shared memory by its threads",
-                        reread ? " and read there" : "");
+        absl::StrAppend(&text, grid > 0 ? ", the next one brought to shared memory by its threads"
+                                        : ", brought there by its threads");
       }
       if (pace > 0) absl::StrAppend(&text, ", CTAs keep pace");
       if (pace > 1) absl::StrAppend(&text, " every ", pace, " turns");

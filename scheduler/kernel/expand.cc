@@ -109,6 +109,7 @@ absl::Status Expander::Prepare() {
   team_ = FloorDiv(out_.block_x, cluster_);
   part_ = options_.split > 1 ? Mod(out_.block_x, options_.split) : SymInt(0);
   rows_ = base_->Import(tile_.rows);
+  CutEvenly();
   SEAM_RETURN_IF_ERROR(PlaceThreads());
   if (options_.start && vector_ > 1) PlaceEnds();
 
@@ -390,7 +391,8 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
           continue;
         }
         const TileReduction& r = tile_.reductions[a.id];
-        const bool along = (r.over == Over::Columns && options_.blocks) || row_mask_.is_same(1);
+        const bool along =
+            (r.over == Over::Columns && (options_.blocks || outer_)) || row_mask_.is_same(1);
         const SymInt counts = importer.Import(r.predicate), masks = along ? of_row : mask;
         if (!counts.is_same(1)) {
           Accumulate(a, InsideFlag(SymAnd(masks, counts)), importer);

@@ -46,6 +46,7 @@ absl::Status Expander::PlaceThreads() {
   at_.column_lane = at_.column_warp = 0;
   for (const Mode& m : options_.layout.modes) {
     SymInt coordinate = 0;
+    SymInt stride = m.stride;
     const int64_t extent = m.extent.maybe_int().value_or(0);
     switch (m.place) {
       case Place::Vector:
@@ -78,14 +79,15 @@ absl::Status Expander::PlaceThreads() {
         break;
       case Place::Cluster:
         coordinate = rank_;
+        if (even_piece_ > 0) stride = even_piece_;
         break;
     }
     if (m.axis == Axis::Column) {
-      column += coordinate * m.stride;
+      column += coordinate * stride;
     } else {
-      row += coordinate * m.stride;
+      row += coordinate * stride;
       if (m.place != Place::Grid) {
-        row_local += coordinate * m.stride;
+        row_local += coordinate * stride;
         at_.rows_per_cta *= extent;
       }
     }
@@ -108,6 +110,7 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
   const SymInt covered = cut ? Max(FloorDiv(state.extent, vector_) * vector_, 1) : state.extent;
   state.column = head + at_.column;
   state.end = state.extent;
+  if (even_piece_ > 0 && state.persistent) state.end = Min(state.end, (rank_ + 1) * even_piece_);
   // No columns at all: one step, in which all of them are masked.
   if (!state.persistent && !covered.is_same(0)) {
     // A thread has as many vectors of each CTA's part, so that no CTA but the last ones has less to
@@ -127,9 +130,32 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
     }
   }
   state.mask = MaskOf(state, cut);
+  if (state.persistent) state.mask = MaskOfLast(state.mask);
   if (has_ends_) ends_.spaces.push_back(EndsOf(space, state, cut));
   MapColumn(space, state, lets_);
   return state;
+}
+
+// Of CTAs of a cluster that have vectors of rows each has as many columns, to one or so, if it is
+// known how many there are: no vectors need to begin there.
+void Expander::CutEvenly() {
+  if (cluster_ == 1 || !outer_) return;
+  int64_t columns = 0;
+  for (size_t s = 0; s < tile_.spaces.size(); ++s) {
+    const int64_t extent = base_->Import(tile_.spaces[s].extent).maybe_int().value_or(0);
+    if (s >= options_.persistent.size() || !options_.persistent[s] || extent == 1) continue;
+    if (extent == 0 || (columns > 0 && extent != columns)) return;
+    columns = extent;
+  }
+  even_piece_ = (columns + cluster_ - 1) / cluster_;
+}
+
+// A mask that says where it is known to hold: for all of a thread's vectors but the last ones.
+SymInt Expander::MaskOfLast(SymInt mask) const {
+  if (!outer_ || registers_ == 1 || DependsOn(mask, v_)) return mask;
+  int64_t inside = 0;
+  while (inside < registers_ && Substitute(mask, u_, inside).is_same(1)) ++inside;
+  return inside == 0 ? mask : SymOr(SymLt(u_, inside), mask);
 }
 
 // Whether the columns, of a row's body or of a row without ends, are inside.

@@ -6,7 +6,7 @@
 //   sum, weight ->  mean = sum / n    first thread of each row, in registers
 //                   mean, weight      through shared memory to all of the row's threads
 //
-// What is loaded is under way since the CTA took the rows.
+// What is loaded is under way since the CTA took the rows, if these stay in shared memory.
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -93,6 +93,8 @@ void Expander::LoadByRow() {
   if (!MergesByRow()) return;
   row_view_->states.clear();
   row_view_->row_values.clear();
+  // Rows in registers leave none for what is used later.
+  if (async_.empty() || !options_.reread) return;
   std::vector<TileId> loads = WantedOfRow(0, KnownByRow());
   const std::vector<bool> now = NeededBy(0, std::vector<bool>(tile_.values.size()));
   std::erase_if(loads,

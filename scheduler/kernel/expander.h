@@ -189,7 +189,9 @@ class Expander {
   // Places and masks.
   absl::Status PlaceThreads();
   SpaceState PlaceSpace(int index, bool persistent, int64_t per_step);
+  void CutEvenly();
   SymInt MaskOf(const SpaceState& state, bool body) const;
+  SymInt MaskOfLast(SymInt mask) const;
   void MapColumn(const TileSpace& space, SpaceState& state, std::vector<SymInt>& lets);
   SymImporter RowImporter();
   void MapLets(SymImporter& importer, std::vector<SymInt>& lets);
@@ -480,6 +482,7 @@ class Expander {
   int next_ticket_ = -1;                // Of the team's first thread.
   int cluster_ = 1, teams_ = 1;         // CTAs that share a row, and how many such teams there are.
   SymInt team_, rank_;                  // Of the CTA.
+  int64_t even_piece_ = 0;              // Columns of each CTA of a cluster, where they are even.
   RowBlocks blocks_;                    // Loads and stores through shared memory,
   std::vector<int> block_arrays_;       // and the arrays there.
   std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.

@@ -423,7 +423,7 @@ TEST(Reduction, ChannelsLast) {
   }
 }
 
-TEST(Reduction, ChannelsLastTakeAsManyRowsAsStayInRegisters) {
+TEST(Reduction, ChannelsLastAreBroughtByThreads) {
   const auto choose = [](bool backward, int64_t n, int64_t c, int64_t size) {
     const absl::StatusOr<Fusion> group = ParseFusion(ChannelsLast("bf16", backward));
     EXPECT_TRUE(group.ok()) << group.status();
@@ -433,20 +433,27 @@ TEST(Reduction, ChannelsLastTakeAsManyRowsAsStayInRegisters) {
     EXPECT_TRUE(s.outer) << s.ToString();
     EXPECT_EQ(s.vector, backward ? 4 : 8) << s.ToString();
     EXPECT_EQ(s.persistent, s.columns_at_once() >= size * size) << s.ToString();
+    EXPECT_EQ(s.persistent, s.async) << s.ToString();
     return s;
   };
   EXPECT_EQ(choose(false, 64, 1024, 14).rows_per_cta(), 64);  // A cache line of a column.
   EXPECT_EQ(choose(false, 64, 512, 28).rows_per_cta(), 32);
+  // They stay in shared memory where a CTA has room for them.
+  EXPECT_TRUE(choose(false, 64, 512, 28).reread);
+  EXPECT_EQ(choose(false, 64, 512, 28).grid, 0);
+  // Longer ones a cluster takes in turn.
   const Schedule long_rows = choose(false, 64, 256, 56);
   EXPECT_EQ(long_rows.rows_per_cta(), 64);
-  EXPECT_EQ(long_rows.cluster, 8);  // Which hold them together.
-  EXPECT_TRUE(long_rows.persistent);
-  // Two tensors to hold; longer rows are read again, by the CTAs that share them.
-  EXPECT_EQ(choose(true, 64, 512, 28).rows_per_cta(), 16);
-  EXPECT_GT(choose(false, 64, 64, 112).split, 1);
-  // CTAs cannot share rows that are crossed: clusters do, for most SMs.
-  EXPECT_EQ(choose(true, 64, 64, 112).rows_per_cta(), 64);
-  EXPECT_EQ(choose(true, 64, 64, 112).cluster, 2);
+  EXPECT_EQ(long_rows.cluster, 8);
+  EXPECT_GT(long_rows.grid, 0);
+  EXPECT_FALSE(long_rows.reread);
+  // Two tensors take more CTAs.
+  EXPECT_EQ(choose(true, 64, 512, 28).cluster, 2);
+  EXPECT_EQ(choose(true, 64, 256, 56).cluster, 8);
+  EXPECT_EQ(choose(true, 64, 64, 112).cluster, 16);
+  // What no cluster holds is read again, by CTAs that share rows.
+  EXPECT_GT(choose(false, 64, 64, 448).split, 1);
+  EXPECT_FALSE(choose(true, 64, 64, 448).persistent);
 }
 
 }  // namespace
