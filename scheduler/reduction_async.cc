@@ -21,12 +21,15 @@ constexpr int kStayingRegisters = 48;
 // times as long where they want a part of it.
 constexpr int64_t kLeastPieceBytes = 128;
 
-// The next turn's. Wider data of several CTAs an SM are under way in these in any case, and so are
-// two inputs of clusters.
+// The next turn's, of rows in pieces, or with states of columns. Wider data of several CTAs an SM
+// are under way in these in any case, and so are two inputs of clusters; in many turns CTAs that
+// load and such that compute come to alternate.
 bool GainsAhead(const SizedGroup& sized, const Schedule& s) {
-  if (sized.rows <= s.rows_at_once()) return false;
-  if (!sized.shape.crossed()) return sized.large_inputs == 1;
-  return sized.widest_bytes < 4 || s.min_ctas_per_sm == 1;
+  constexpr int64_t kFewTurns = 8;
+  const int64_t at_once = s.rows_at_once();
+  if (sized.rows <= at_once) return false;
+  if (!sized.shape.crossed()) return sized.large_inputs == 1 && sized.run < sized.columns;
+  return sized.widest_bytes < 4 || (s.min_ctas_per_sm == 1 && sized.rows <= kFewTurns * at_once);
 }
 
 }  // namespace

@@ -198,7 +198,7 @@ absl::Status Expander::ExpandPass(int pass) {
   const std::vector<TileId> ids = Collect(pass);
   CollectLate(pass, ids);
   by_unit_ = IsTooMuchForAStep(ids, space);
-  ComputeRowValues(ids, space_index);
+  ComputeRowValues(ids, pass);
 
   std::vector<Accumulator> accumulators;
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {

@@ -34,7 +34,9 @@ void Expander::PrepareAsync() {
     }
     for (size_t s = 0; s < spaces_.size(); ++s) {
       const SpaceState& space = spaces_[s];
+      // What several rows or columns have in common, weights above all, comes from a cache.
       if (!space.persistent || !UsesColumn(value.index, tile_.spaces[s]) ||
+          !ProvablyLe(rows_ * space.extent, out_.buffers[value.buffer].num_elements) ||
           LoadKind(value, *space.importer) != Access::kVector ||
           DependsOn(SymAnd(space.mask, row_mask_), v_)) {
         continue;

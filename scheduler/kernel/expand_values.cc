@@ -182,11 +182,16 @@ bool Expander::IsVectorLoad(const TileValue& value, SymImporter& importer) const
   return kind == Access::kVector || kind == Access::kUnaligned;
 }
 
-void Expander::ComputeRowValues(const std::vector<TileId>& ids, int space) {
+void Expander::ComputeRowValues(const std::vector<TileId>& ids, int pass) {
+  const int space = tile_.passes[pass].space;
+  // What is there already needs nothing any more of what it followed from.
+  std::vector<bool> kept(tile_.values.size());
+  for (const auto& entry : row_values_) kept[entry.first] = true;
+  const std::vector<bool> needed = NeededBy(pass, kept);
   std::vector<TileId> todo;
   for (TileId id : ids) {
     if (levels_[id] == Level::kRow && tile_.values[id].kind != TileKind::ReduceResult &&
-        !row_values_.contains(id)) {
+        needed[id] && !row_values_.contains(id)) {
       todo.push_back(id);
     }
   }

@@ -232,7 +232,7 @@ class Expander {
   bool HasRoomBehind(const TileValue& value) const;
   Access::Kind LoadKind(const TileValue& value, SymImporter& importer) const;
   bool IsVectorLoad(const TileValue& value, SymImporter& importer) const;
-  void ComputeRowValues(const std::vector<TileId>& ids, int space);
+  void ComputeRowValues(const std::vector<TileId>& ids, int pass);
   bool HoldAcrossPasses(TileId id, SpaceState& space);
   bool IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceState& space) const;
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
