@@ -51,6 +51,14 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
 // that pays: the next ones of CTAs that take them in turn, or all that a CTA has.
 void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
+// The same of vectors of rows that something over their columns reads again: the fewest CTAs that
+// have room for a row, one or a cluster's. False where there is no room, or too little to do.
+bool BringOuter(const SizedGroup& sized, Schedule& schedule);
+
+// The same of neighbouring columns that are rows and that a cluster holds, where narrow data would
+// be unpacked in registers, or there are two inputs.
+bool BringNeighbours(const SizedGroup& sized, Schedule& schedule);
+
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them. Errors: those of Trace.
 absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);

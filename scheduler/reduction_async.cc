@@ -1,6 +1,6 @@
-// Rows along the columns that threads load themselves: whether they bring them to shared memory
-// instead, the next turn's while they work on this one's, or all that a CTA has, which leaves the
-// registers to more CTAs. Which do was timed: docs/schedulers.md.
+// Rows that threads bring to shared memory themselves (kernel/expand_async.cc): the next turn's
+// while they work on this one's, or all that a CTA has, which leaves the registers to more CTAs.
+// Source of all numbers: images timed side by side on an H200, docs/schedulers.md.
 #include <algorithm>
 
 #include "scheduler/reduction_arrangements.h"
@@ -17,8 +17,7 @@ constexpr int64_t kLeastStaying = 16384, kMostStaying = 4;
 // Registers of a thread that reads its row from shared memory, at the least.
 constexpr int kStayingRegisters = 48;
 
-// Bytes that lie together, at the least: threads bring each sector by itself, which takes several
-// times as long where they want a part of it.
+// Bytes that lie together, at the least: shorter pieces threads load as fast, or faster.
 constexpr int64_t kLeastPieceBytes = 128;
 
 // The next turn's, of rows in pieces, or with states of columns. Wider data of several CTAs an SM
@@ -30,6 +29,82 @@ bool GainsAhead(const SizedGroup& sized, const Schedule& s) {
   if (sized.rows <= at_once) return false;
   if (!sized.shape.crossed()) return sized.large_inputs == 1 && sized.run < sized.columns;
   return sized.widest_bytes < 4 || (s.min_ctas_per_sm == 1 && sized.rows <= kFewTurns * at_once);
+}
+
+// Vectors of rows: eight lanes along them, or four, 64 bytes to 128 together. Where CTAs have room
+// for their rows, or a cluster for one input of wide data, these stay there, two CTAs an SM, of
+// narrow data three. Other clusters take rows in turn, the next ones on their way while these are
+// in registers. All that where there is enough of it.
+constexpr int kWordBytes = 4, kLeastWaves = 4, kLeastTurns = 7, kLeastWideTurns = 4;
+
+// Bytes of shared memory of a CTA: its rows, and states and values of them on their way.
+int64_t BroughtBytes(const SizedGroup& sized, const Schedule& s) {
+  constexpr int64_t kRowValues = 8;
+  const auto rows =
+      static_cast<int64_t>(static_cast<double>(s.rows_per_cta() * s.columns_per_step()) *
+                           sized.input_words * kWordBytes);
+  const int64_t exchanged = s.cluster > 1 ? s.cluster : 0;
+  return rows + s.rows_per_cta() * kWordBytes *
+                    (StateWords(sized) * (s.warps_per_row + exchanged) + kRowValues);
+}
+
+// CTAs of an SM that have room for that.
+int CtasThatFit(const SizedGroup& sized, const Schedule& s) {
+  const DeviceInfo& device = sized.context.device;
+  const int64_t room = device.smem_bytes_per_cta - kOtherSharedBytes;
+  return static_cast<int>(std::min<int64_t>(room / BroughtBytes(sized, s),
+                                            device.max_threads_per_sm / 2 / s.threads()));
+}
+
+// Gives rows so many lanes and warps, a power of two of these, that a thread has some vectors.
+Schedule ShareBrought(const SizedGroup& sized, int lanes, int cluster, const Schedule& s) {
+  constexpr int kMostWarps = 8, kFewVectors = 8;
+  Schedule t = s;
+  t.row_warps = 1;
+  t.cluster = cluster;
+  t.lanes_per_row = 32 / lanes;
+  const int64_t per_warp = CeilDivide(CeilDivide(sized.columns, cluster), t.lanes_per_row);
+  const int least = static_cast<int>(CeilDivide(t.vector * lanes, 32));  // Threads as rows.
+  t.warps_per_row = 1;
+  while (t.warps_per_row < kMostWarps &&
+         (t.warps_per_row < least || per_warp > kFewVectors * t.warps_per_row)) {
+    t.warps_per_row *= 2;
+  }
+  t.registers =
+      static_cast<int>(std::clamp<int64_t>(CeilDivide(per_warp, t.warps_per_row), 1, 256));
+  t.persistent = t.async = true;
+  return t;
+}
+
+// What the rows of a CTA that holds them should be: in shared memory, or in registers while the
+// next ones come, or neither.
+enum class Brought : uint8_t { kTooLong, kTooFew, kFits };
+
+Brought StayBrought(const SizedGroup& sized, Schedule& t) {
+  constexpr int kMostCtas = 6;
+  const DeviceInfo& device = sized.context.device;
+  const bool narrow = sized.widest_bytes < 4;
+  const int fit = CtasThatFit(sized, t);
+  if ((t.cluster > 1 && (narrow || sized.large_inputs > 1)) || fit < (narrow ? 3 : 2))
+    return Brought::kTooLong;
+  t.reread = true;
+  t.min_ctas_per_sm = std::min(fit, kMostCtas);
+  const int64_t ctas = OuterCtas(sized, t), at_once = ResidentCtas(t, device);
+  const bool pays = t.cluster == 1 || ctas <= at_once || ctas >= kLeastWaves * at_once;
+  return ctas >= device.sms && pays ? Brought::kFits : Brought::kTooFew;
+}
+
+Brought TakeBroughtInTurn(const SizedGroup& sized, int ctas, Schedule& t) {
+  constexpr double kFewWords = 56, kManyWords = 104;
+  t.min_ctas_per_sm = ctas;
+  if (t.cluster == 1 || CtasThatFit(sized, t) < ctas ||
+      t.registers * t.vector * sized.input_words > (ctas > 1 ? kFewWords : kManyWords)) {
+    return Brought::kTooLong;
+  }
+  const int64_t at_once = ResidentCtas(t, sized.context.device);
+  t.grid = static_cast<int>(at_once);
+  const int turns = sized.widest_bytes < 4 ? kLeastTurns : kLeastWideTurns;
+  return OuterCtas(sized, t) < turns * at_once ? Brought::kTooFew : Brought::kFits;
 }
 
 }  // namespace
@@ -57,6 +132,72 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.async = s.reread = true;
   const int64_t by_registers = device.registers_per_sm / (s.threads() * kStayingRegisters);
   s.min_ctas_per_sm = static_cast<int>(std::max<int64_t>(1, std::min(room / of_cta, by_registers)));
+}
+
+bool BringOuter(const SizedGroup& sized, Schedule& s) {
+  if (s.vector == 1 || sized.large_inputs == 0 || sized.shape.keeps_columns() ||
+      sized.shape.crosses_all_rows()) {
+    return false;
+  }
+  const int most = sized.context.device.max_cluster;
+  const auto bring = [&](int lanes, int cluster, int ctas) {
+    Schedule t = ShareBrought(sized, lanes, cluster, s);
+    const int piece = lanes * s.vector * sized.narrowest_bytes;
+    if (t.columns_at_once() < sized.columns || piece < kSectorBytes ||
+        (lanes == 4 && piece < 2 * kSectorBytes)) {
+      return Brought::kTooLong;
+    }
+    Schedule in_turn = t;
+    Brought brought = StayBrought(sized, t);
+    if (brought == Brought::kTooLong) {
+      brought = TakeBroughtInTurn(sized, ctas, in_turn);
+      t = in_turn;
+    }
+    if (brought != Brought::kFits) return brought;
+    s = t;
+    PinColumns(sized, s);
+    return brought;
+  };
+  const int ctas = sized.widest_bytes < 4 ? 2 : 1;
+  for (int cluster = 1; cluster <= most; cluster *= 2) {
+    Brought brought = bring(8, cluster, ctas);
+    // Half a line of each column where none can share a row with others, or no more of them.
+    if (brought == Brought::kTooLong && (cluster == 1 || (cluster == most && ctas == 1)))
+      brought = bring(4, cluster, ctas);
+    if (brought == Brought::kFits) return true;
+    // Few rows: those of a sector in a CTA, if it holds them.
+    if (brought == Brought::kTooFew)
+      return sized.widest_bytes >= 4 && bring(2, 1, ctas) == Brought::kFits;
+  }
+  return most > 1 && bring(8, most, 1) == Brought::kFits;
+}
+
+bool BringNeighbours(const SizedGroup& sized, Schedule& s) {
+  constexpr int kLineBytes = 128, kMostWarps = 2, kFewVectors = 16;
+  const DeviceInfo& device = sized.context.device;
+  if (sized.widest_bytes >= 4 && sized.large_inputs == 1) return false;
+  for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
+    Schedule t = s;
+    LieAlongRows(sized, kLineBytes, t);
+    t.cluster = cluster;
+    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * cluster);
+    t.warps_per_row = per_warp > kFewVectors ? kMostWarps : 1;
+    t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+    t.persistent = t.async = t.reread = true;
+    const int fit = CtasThatFit(sized, t);
+    if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 || fit < 2)
+      continue;
+    t.min_ctas_per_sm = fit;
+    const int64_t ctas = OuterCtas(sized, t);
+    if (ctas < device.sms ||
+        (fit < 4 && ctas > ResidentCtas(t, device) && cluster < device.max_cluster)) {
+      continue;
+    }
+    PinColumns(sized, t);
+    s = t;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace seam::reduction

@@ -77,4 +77,29 @@ void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
 }
 
+int StateWords(const SizedGroup& sized) {
+  const Fusion& group = *sized.group;
+  int words = 0;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    const OpClass c = group.info(e).op_class;
+    if (c == OpClass::Welford) words += 2;  // Of rows that are held, mean and squares.
+    if (c == OpClass::Reduction) words += kernel::NumComponents(group.op(e));
+  }
+  return words;
+}
+
+void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
+  const int even = s.neighbours & -s.neighbours;
+  s.row_warps = s.neighbours / even;
+  const int row_vector = s.vector * s.row_warps;
+  const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
+  const int enough = PowerOfTwoAtLeast(CeilDivide(sized.rows, row_vector), lanes);
+  s.lanes_per_row = 32 / std::min(32, std::max(enough, even / std::min(even, s.vector)));
+}
+
+int64_t OuterCtas(const SizedGroup& sized, const Schedule& s) {
+  return CeilDivide(sized.rows, s.rows_per_cta()) * s.cluster;
+}
+
 }  // namespace seam::reduction

@@ -55,4 +55,15 @@ void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& schedule);
 // fewer columns at once, of rows that are read again.
 void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
+// Words of a row's states.
+int StateWords(const SizedGroup& sized);
+
+// Of vectors of rows: lanes along so many bytes of neighbouring rows, the others down the columns.
+// Rows whose states are merged lie in a CTA all together: the lanes, and the warps side by side,
+// that this takes. Where one warp's lanes are not enough the schedule is refused.
+void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& schedule);
+
+// CTAs, a set of rows each or a cluster of them.
+int64_t OuterCtas(const SizedGroup& sized, const Schedule& schedule);
+
 }  // namespace seam::reduction
