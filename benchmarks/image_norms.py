@@ -149,8 +149,9 @@ def kernel_line(case, folder, group, kernel):
            if value(extent) >= case.elements()]
     accesses = []
     for name in big:
-        # Copies ahead start the first rows and the next ones, each once.
-        reads = len(re.findall(rf'= load {name}\[', text)) + bool(re.search(rf'copy .* = {name}\[', text))
+        # Copies and threads that bring rows start with the first ones, then with the next ones, each once.
+        reads = (len(re.findall(rf'= load {name}\[', text)) +
+                 bool(re.search(rf'(copy|begin load) .* = {name}\[', text)))
         writes = len(re.findall(rf'store {name}\[', text))
         accesses.append(f'{name} {f"{reads}r" if reads else ""}{f"{writes}w" if writes else ""}')
     spills = kernel['spill_store_bytes'] + kernel['spill_load_bytes']
