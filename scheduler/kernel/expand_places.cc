@@ -137,14 +137,16 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
 }
 
 // Of CTAs of a cluster that have vectors of rows each has as many columns, to one or so, if it is
-// known how many there are: no vectors need to begin there.
+// known how many there are: no vectors need to begin there. Those of spaces that take several steps
+// lie as the layout has them.
 void Expander::CutEvenly() {
   if (cluster_ == 1 || !outer_) return;
   int64_t columns = 0;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
     const int64_t extent = base_->Import(tile_.spaces[s].extent).maybe_int().value_or(0);
-    if (s >= options_.persistent.size() || !options_.persistent[s] || extent == 1) continue;
-    if (extent == 0 || (columns > 0 && extent != columns)) return;
+    if (extent == 1) continue;
+    const bool persistent = s < options_.persistent.size() && options_.persistent[s];
+    if (!persistent || extent == 0 || (columns > 0 && extent != columns)) return;
     columns = extent;
   }
   even_piece_ = (columns + cluster_ - 1) / cluster_;

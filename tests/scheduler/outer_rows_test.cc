@@ -147,6 +147,24 @@ TEST(OuterRows, Clusters) {
   }
 }
 
+// Columns that a cluster has at once, beside others that it goes over in steps.
+TEST(OuterRows, ClustersWithSpacesOfTwoKinds) {
+  const std::string text = R"(fusion two_spaces {
+  symbol P
+  symbol C
+  input x: f32[8, P, C]
+  input h: f32[8, C]
+  s = sum(x, axes=[0, 1])
+  t = sum(h, axes=[0])
+  y = x - s[None, None, :] * 0.01 - t[None, None, :]
+  output y
+})";
+  for (const int cluster : {2, 4}) {
+    const Lay lay = {.vector = 4, .lanes = 8, .warps = 4, .cluster = cluster, .registers = 1};
+    ExpectRight(text, Laid(lay, {{"P", 40}, {"C", 64}}));
+  }
+}
+
 TEST(OuterRows, NaNAndInfinityStayInTheirRows) {
   for (const int cluster : {1, 4}) {
     GroupRun run =
