@@ -170,7 +170,7 @@ class RowAlternatives {
   void ShareRowsInVectors(Schedule s) {
     s.split = s.cluster = 1;
     s.grid = s.stages = s.pace = s.held = 0;
-    s.reread = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
+    s.reread = s.async = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
     if (s.neighbours > 1) {
       ShareAmongNeighbours(s);
     } else if (fixed_lanes_) {
@@ -214,7 +214,7 @@ class RowAlternatives {
     s.blocks = s.persistent = true;
     s.split = s.cluster = 1;
     s.grid = s.stages = s.pace = s.held = 0;
-    s.tickets = s.early = s.one_launch = s.chan_welford = false;
+    s.async = s.tickets = s.early = s.one_launch = s.chan_welford = false;
     if (!fixed_lanes_) s.warps_per_row = 1;
     const int threads_per_row = s.lanes_per_row * s.warps_per_row;
     PinColumns(sized_, s);

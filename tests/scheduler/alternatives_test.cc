@@ -107,6 +107,7 @@ std::vector<Case> Cases() {
       {"FewLongRows", reduction, kLayerNorm, {{"M", 1}, {"N", 40000}}, 15},
       {"ColumnSums", reduction, kColumnSums, {{"M", 67}, {"N", 36}}, 4},
       {"ColumnSumsOdd", reduction, kColumnSums, {{"M", 129}, {"N", 37}}, 4},
+      {"ColumnSumsBrought", reduction, kColumnSums, {{"M", 20}, {"N", 2200}}, 12},
       {"Neighbours", reduction, kGroupNorm, {{"N", 14}, {"K", 10}, {"P", 64}}, 6},
       {"Crossed", reduction, kCrossed, {{"M", 290}, {"N", 64}}, 6},
       {"CrossedOdd", reduction, kCrossed, {{"M", 35}, {"N", 131}}, 3},
