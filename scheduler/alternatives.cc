@@ -113,6 +113,7 @@ class RowAlternatives {
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, chosen));
     RowAlternatives all(sized, chosen, rows, held);
     all.FinishOtherwise();
+    all.BringOtherwise();
     all.ShareRows();
     SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
     if (chosen.blocks && !all.fixed_lanes_) {
@@ -151,6 +152,15 @@ class RowAlternatives {
     if (chosen_.grid == 0 || !MayFinishThere(chosen_, chosen_.grid)) return;
     Schedule s = chosen_;
     s.one_launch = !s.one_launch;
+    AddOne(s);
+  }
+
+  // The chosen one, its rows loaded by threads instead of brought by them, or the other way round.
+  void BringOtherwise() {
+    if (chosen_.outer && chosen_.grid > 0) return;
+    Schedule s = chosen_;
+    s.async = !s.async;
+    s.reread = s.async && s.grid == 0;
     AddOne(s);
   }
 
@@ -472,8 +482,10 @@ class RowAlternatives {
 
   // Bytes of shared memory that a CTA has for stages.
   int64_t RoomFor(const Schedule& s) const {
+    const double brought = static_cast<double>(s.rows_per_cta() * s.columns_per_step()) *
+                           sized_.input_words * 4 * (s.async ? 1 : 0);
     return device_.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes -
-           rows_.KeptBytes(s) - (s.blocks ? BlockBytes(s) : 0);
+           rows_.KeptBytes(s) - (s.blocks ? BlockBytes(s) : 0) - static_cast<int64_t>(brought);
   }
 
   int64_t BlockBytes(const Schedule& s) const {

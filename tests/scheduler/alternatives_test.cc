@@ -240,6 +240,23 @@ TEST(Alternatives, FinishedHereOrThere) {
   }
 }
 
+TEST(Alternatives, RowsThatThreadsBringOrLoad) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context = ContextOf(*group, {{"M", 65536}, {"N", 1024}}, 16);
+  Schedule chosen = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  for (const bool async : {false, true}) {
+    ASSERT_TRUE(chosen.persistent && chosen.grid == 0) << chosen.ToString();
+    chosen.async = chosen.reread = async;
+    const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, chosen, context);
+    ASSERT_TRUE(list.ok()) << list.status();
+    Schedule otherwise = chosen;
+    otherwise.async = otherwise.reread = !async;
+    EXPECT_TRUE(std::find(list->begin(), list->end(), otherwise) != list->end());
+    for (const Schedule& s : *list) EXPECT_TRUE(!s.async || s == otherwise) << s.ToString();
+  }
+}
+
 TEST(Alternatives, NoneWhereThereIsNoChoice) {
   const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
   ASSERT_TRUE(group.ok()) << group.status();
