@@ -110,7 +110,9 @@ bool Expander::RollsUnits(const std::vector<Accumulator>& accumulators) const {
   return !async_.empty() && options_.reread && registers_ >= kRolled && !at_ends_ &&
          absl::c_none_of(places_,
                          [&](const auto& entry) { return DependsOn(entry.second.slot, u_); }) &&
-         absl::c_none_of(accumulators, [&](const Accumulator& a) { return IsKeptByStep(a); });
+         absl::c_none_of(accumulators, [&](const Accumulator& a) {
+           return IsKeptByStep(a) || DependsOn(SlotOf(a), u_);
+         });
 }
 
 }  // namespace seam::kernel

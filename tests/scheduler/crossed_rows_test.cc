@@ -111,6 +111,33 @@ TEST(CrossedRows, RowsThatStartAnywhere) {
   }
 }
 
+// Many vectors of a row that stays in shared memory, while the states of its columns lie in
+// registers.
+TEST(CrossedRows, RowsInSharedMemory) {
+  const std::string text = R"(fusion crossed {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input g: f32[M, N]
+  y = g - x * sum(g * x, axes=[1], keepdims=true)
+  d = sum(g * x, axes=[0])
+  output y
+  output d
+})";
+  for (const int registers : {4, 8, 11}) {
+    GroupRun run{.sizes = {{"M", 21}, {"N", 4 * 32 * registers}}};
+    run.edit = [&](Schedule& s) {
+      s = {.kind = s.kind, .facts = {{"N", 4}}};
+      s.vector = 4;
+      s.lanes_per_row = 32;
+      s.registers = registers;
+      s.grid = 4;
+      s.persistent = s.async = s.reread = true;
+    };
+    ExpectRight(text, run);
+  }
+}
+
 // The states of rows that no CTA holds stay in memory.
 TEST(CrossedRows, LongRows) {
   ExpectRight(kBackward, {.sizes = {{"M", 4}, {"N", 40001}}});
