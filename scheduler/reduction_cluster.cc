@@ -67,6 +67,8 @@ constexpr Piece kStatesPieces[] = {{4096, 4, 256, 2, 3},
                                    {16384, 16, 256, 1, 3, true},
                                    {8192, 16, 512, 1, 3},
                                    {4096, 16, 512, 1, 3}};
+// The same where rows are few: their states, which all CTAs leave, are as much as a row each.
+constexpr Piece kFewRowsStatesPieces[] = {{6144, 2, 192, 1, 2}};
 // The same of wider data.
 constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
                                        {8192, 16, 512, 1, 3},
@@ -79,7 +81,17 @@ constexpr int kRereadRegisters = 30;
 
 // Columns that one CTA handles as well, where it keeps states of them and elsewhere.
 constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
-                  kWideStatesCtaColumns = 6144;
+                  kFewRowsCtaColumns = 8192, kWideStatesCtaColumns = 6144;
+
+// Rows of so many columns that one CTA would have them all, but so few of them that its states of
+// columns, several each, take as long.
+bool AreFewWithStates(const SizedGroup& sized, int states) {
+  constexpr int64_t kLeastTurns = 4, kMostTurns = 16;
+  const int64_t sms = sized.context.device.sms;
+  return states > 1 && sized.widest_bytes < 4 && sized.columns > kFewRowsCtaColumns &&
+         sized.columns <= kStatesCtaColumns && !sized.context.any_order &&
+         sized.rows >= kLeastTurns * sms && sized.rows <= kMostTurns * sms;
+}
 
 absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int states) {
   const bool narrow = sized.widest_bytes < 4;
@@ -97,6 +109,7 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int s
     return many_weights ? absl::MakeSpan(kWideWeightedPieces) : kWidePieces;
   }
   if (!narrow) return kWideStatesPieces;
+  if (AreFewWithStates(sized, states)) return kFewRowsStatesPieces;
   return states == 1 ? absl::MakeSpan(kOneStatePieces) : kStatesPieces;
 }
 
@@ -183,6 +196,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   const double weights = rows.AlikeWords();
   const int64_t enough = states == 0                              ? kCtaColumns
                          : sized.widest_bytes >= 4                ? kWideStatesCtaColumns
+                         : AreFewWithStates(sized, states)        ? kFewRowsCtaColumns
                          : states == 1 && !TakesTickets(sized, s) ? kOneStateCtaColumns
                                                                   : kStatesCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.rows == 0 ||

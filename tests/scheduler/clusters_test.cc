@@ -225,6 +225,12 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_TRUE(longest.reread);
   EXPECT_FALSE(longest.one_launch);
   EXPECT_FALSE(choose(backward, "h200", 1024, 524288).persistent);
+  // Few rows with two states of each column go to pairs of CTAs.
+  const std::string two_states = NormBackward("bf16");
+  EXPECT_EQ(choose(two_states, "h200", 1024, 12288).cluster, 2);
+  EXPECT_EQ(choose(two_states, "h200", 1024, 8192).cluster, 1);
+  EXPECT_EQ(choose(two_states, "h200", 100, 12288).cluster, 1);
+  EXPECT_EQ(choose(two_states, "h200", 21845, 12288).cluster, 1);
   const Schedule wide = choose(NormBackward("f32"), "h200", 1024, 262144);
   EXPECT_EQ(wide.cluster, 16);
   EXPECT_EQ(wide.stages, 1);  // There is room for one row.
