@@ -90,6 +90,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "a row that CTAs share is not kept in registers";
   } else if (s.shift && s.outer) {
     broken = "only rows with neighbours along the columns are shifted";
+  } else if (!power_of_two(s.cluster) || s.cluster > 16) {
+    broken = "cluster is no power of two up to 16";
   } else if (!within(s.grid, 0, 65535)) {
     broken = "grid is not within 0 to 65535";
   } else if (s.grid > 0 && (s.split > 1 || (s.outer && !s.async) || s.grid % s.cluster != 0)) {
@@ -109,8 +111,6 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "threads bring vectors of rows that nothing else brings: the next ones or all";
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";
-  } else if (!power_of_two(s.cluster) || s.cluster > 16) {
-    broken = "cluster is no power of two up to 16";
   } else if (s.cluster > 1 && !s.outer &&
              (!s.persistent || s.shift || s.lanes_per_row != 32 || s.row_warps > 1 ||
               s.grid == 0)) {

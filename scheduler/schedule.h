@@ -106,15 +106,15 @@ struct Schedule {
 //  - warps_per_row * row_warps is 1 to 32, a CTA's warps; registers is 1 to 256, split 1 to 65535;
 //  - a row kept in registers has a CTA to itself (persistent: split 1), and only rows with
 //    neighbours along the columns shift (shift: not outer);
-//  - grid is 0 to 65535, and CTAs that take rows in turn neither share them nor have vectors across
-//    them (grid: split 1, not outer or async, a multiple of cluster);
+//  - grid is 0 to 65535, and CTAs that take rows in turn do not share them but in clusters, and
+//    have vectors of them where threads bring these (grid: split 1, a multiple of cluster; with
+//    outer: async);
 //  - stages is 0 to 16, and rows that are brought ahead stay with a CTA that takes them in
 //    turn (stages: persistent, grid; tickets: two stages at least, not shift, since the
 //    rows that a CTA takes then need not start alike; pace: at least 0, with stages, without
 //    tickets);
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
-//    outer, not shift, cluster 1; runs: blocks; reread: stages,
-//    blocks or async);
+//    outer, not shift, cluster 1; runs: blocks; reread: stages, blocks or async);
 //  - threads bring vectors of rows that are held whole, which neither copies nor blocks bring
 //    (async: persistent, vector > 1, not shift, no stages, not blocks; reread or grid);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it

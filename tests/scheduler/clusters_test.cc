@@ -143,6 +143,10 @@ TEST(Clusters, NeedWholeRowsInTurn) {
   s.kind = SchedulerKind::kReduction;
   s.cluster = 3;
   EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("power of two"));
+  s.cluster = 0;
+  s.grid = 12;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("power of two"));
+  s.grid = 0;
   s.cluster = 4;
   EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("single rows in turn"));
   s.persistent = true;

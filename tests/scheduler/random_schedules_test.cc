@@ -90,6 +90,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   const bool may_shift = shape.ok() && !shape->keeps_columns();
   const bool may_split = shape.ok() && !shape->crossed();
   s.neighbours = 1;
+  s.reread = false;
   s.vector = pick.PowerOfTwo(16);
   s.outer = pick.Chance(15) ? !s.outer : s.outer;
   s.lanes_per_row = pick.PowerOfTwo(32);
