@@ -482,10 +482,9 @@ class RowAlternatives {
 
   // Bytes of shared memory that a CTA has for stages.
   int64_t RoomFor(const Schedule& s) const {
-    const double brought = static_cast<double>(s.rows_per_cta() * s.columns_per_step()) *
-                           sized_.input_words * 4 * (s.async ? 1 : 0);
     return device_.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes -
-           rows_.KeptBytes(s) - (s.blocks ? BlockBytes(s) : 0) - static_cast<int64_t>(brought);
+           rows_.KeptBytes(s) - (s.blocks ? BlockBytes(s) : 0) -
+           (s.async ? rows_.AsyncBytes(s) : 0);
   }
 
   int64_t BlockBytes(const Schedule& s) const {

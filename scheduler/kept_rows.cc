@@ -135,6 +135,33 @@ int64_t KeptRows::StageBytes(const Schedule& s) const {
   return bytes;
 }
 
+int64_t KeptRows::AsyncBytes(const Schedule& s) const {
+  const kernel::TileKernel& tile = traced_.tile;
+  int64_t bytes = 0;
+  for (const kernel::TileValue& value : tile.values) {
+    for (size_t space = 0; space < tile.spaces.size(); ++space) {
+      if (resident_[space] && kernel::IsOfEachElement(tile, value, static_cast<int>(space)))
+        bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(value.dtype);
+    }
+  }
+  return s.grid > 0 && s.reread ? 2 * bytes : bytes;
+}
+
+bool KeptRows::AreAllBrought() const {
+  const kernel::TileKernel& tile = traced_.tile;
+  return absl::c_all_of(tile.values, [&](const kernel::TileValue& value) {
+    if (value.kind != kernel::TileKind::Load) return true;
+    for (size_t space = 0; space < tile.spaces.size(); ++space) {
+      const SymInt column = tile.spaces[space].column;
+      if (column.is_symbolic() && kernel::DependsOn(value.index, column) &&
+          !(resident_[space] && kernel::IsOfEachElement(tile, value, static_cast<int>(space)))) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
 int64_t KeptRows::BlockBytes(const Schedule& s) const {
   const kernel::TileKernel& tile = traced_.tile;
   const kernel::RowBlocks blocks =

@@ -49,6 +49,11 @@ class KeptRows {
   // knows more facts has more of them brought: rows in pieces, whose lengths copies have to know.
   int64_t StageBytes(const Schedule& s) const;
 
+  // The same as far as threads can bring them, for a turn or for all. Whether that is all that is
+  // read at each column.
+  int64_t AsyncBytes(const Schedule& s) const;
+  bool AreAllBrought() const;
+
   // Bytes of shared memory for a CTA's rows as blocks, beside stages; 0 if some tensor of rows and
   // columns lies otherwise.
   int64_t BlockBytes(const Schedule& s) const;

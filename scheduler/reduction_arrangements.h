@@ -53,11 +53,11 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 
 // The same of vectors of rows that something over their columns reads again: the fewest CTAs that
 // have room for a row, one or a cluster's. False where there is no room, or too little to do.
-bool BringOuter(const SizedGroup& sized, Schedule& schedule);
+bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
 // The same of neighbouring columns that are rows and that a cluster holds, where narrow data would
 // be unpacked in registers, or there are two inputs.
-bool BringNeighbours(const SizedGroup& sized, Schedule& schedule);
+bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them. Errors: those of Trace.

@@ -3,6 +3,9 @@
 // Source of all numbers: images timed side by side on an H200, docs/schedulers.md.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/string_view.h"
+#include "scheduler/lower.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/workload.h"
@@ -38,21 +41,40 @@ bool GainsAhead(const SizedGroup& sized, const Schedule& s) {
 constexpr int kWordBytes = 4, kLeastWaves = 4, kLeastTurns = 7, kLeastWideTurns = 4;
 
 // Bytes of shared memory of a CTA: its rows, and states and values of them on their way.
-int64_t BroughtBytes(const SizedGroup& sized, const Schedule& s) {
+int64_t BroughtBytes(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
   constexpr int64_t kRowValues = 8;
-  const auto rows =
-      static_cast<int64_t>(static_cast<double>(s.rows_per_cta() * s.columns_per_step()) *
-                           sized.input_words * kWordBytes);
   const int64_t exchanged = s.cluster > 1 ? s.cluster : 0;
-  return rows + s.rows_per_cta() * kWordBytes *
-                    (StateWords(sized) * (s.warps_per_row + exchanged) + kRowValues);
+  return rows.AsyncBytes(s) + s.rows_per_cta() * kWordBytes *
+                                  (StateWords(sized) * (s.warps_per_row + exchanged) + kRowValues);
+}
+
+// Bytes of an SM's shared memory: what a CTA may have, and what the driver takes of each.
+constexpr int64_t kOfDriver = 1024;
+int64_t SmBytes(const DeviceInfo& device) { return device.smem_bytes_per_cta + kOfDriver; }
+
+// Whether so many CTAs an SM as the schedule wants, or one if `any` will do, have the shared memory
+// that its kernels take, which nothing but the kernels says.
+bool HasRoom(const SizedGroup& sized, const Schedule& s, bool any) {
+  const absl::StatusOr<LaunchPlan> plan = Lower(*sized.group, s);
+  if (!plan.ok()) return false;
+  // Of several some may finish states in the same launch.
+  const int ctas = any ? 1 : std::max(1, s.min_ctas_per_sm);
+  const int64_t beside = any ? kOfDriver : kOtherSharedBytes;
+  return absl::c_all_of(plan->launches, [&](const KernelLaunch& launch) {
+    return (launch.kernel.SharedBytes() + beside) * ctas <= SmBytes(sized.context.device);
+  });
+}
+
+// A device that has such loads; on others they would be loads and stores.
+bool MayBring(const SizedGroup& sized) {
+  return absl::string_view(sized.context.device.arch) != "sm_75";
 }
 
 // CTAs of an SM that have room for that.
-int CtasThatFit(const SizedGroup& sized, const Schedule& s) {
+int CtasThatFit(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const int64_t room = device.smem_bytes_per_cta - kOtherSharedBytes;
-  return static_cast<int>(std::min<int64_t>(room / BroughtBytes(sized, s),
+  return static_cast<int>(std::min<int64_t>(room / BroughtBytes(sized, rows, s),
                                             device.max_threads_per_sm / 2 / s.threads()));
 }
 
@@ -80,11 +102,11 @@ Schedule ShareBrought(const SizedGroup& sized, int lanes, int cluster, const Sch
 // next ones come, or neither.
 enum class Brought : uint8_t { kTooLong, kTooFew, kFits };
 
-Brought StayBrought(const SizedGroup& sized, Schedule& t) {
+Brought StayBrought(const SizedGroup& sized, const KeptRows& rows, Schedule& t) {
   constexpr int kMostCtas = 6;
   const DeviceInfo& device = sized.context.device;
   const bool narrow = sized.widest_bytes < 4;
-  const int fit = CtasThatFit(sized, t);
+  const int fit = CtasThatFit(sized, rows, t);
   if ((t.cluster > 1 && (narrow || sized.large_inputs > 1)) || fit < (narrow ? 3 : 2))
     return Brought::kTooLong;
   t.reread = true;
@@ -94,10 +116,10 @@ Brought StayBrought(const SizedGroup& sized, Schedule& t) {
   return ctas >= device.sms && pays ? Brought::kFits : Brought::kTooFew;
 }
 
-Brought TakeBroughtInTurn(const SizedGroup& sized, int ctas, Schedule& t) {
+Brought TakeBroughtInTurn(const SizedGroup& sized, const KeptRows& rows, int ctas, Schedule& t) {
   constexpr double kFewWords = 56, kManyWords = 104;
   t.min_ctas_per_sm = ctas;
-  if (t.cluster == 1 || CtasThatFit(sized, t) < ctas ||
+  if (t.cluster == 1 || CtasThatFit(sized, rows, t) < ctas ||
       t.registers * t.vector * sized.input_words > (ctas > 1 ? kFewWords : kManyWords)) {
     return Brought::kTooLong;
   }
@@ -110,33 +132,35 @@ Brought TakeBroughtInTurn(const SizedGroup& sized, int ctas, Schedule& t) {
 }  // namespace
 
 void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  if (s.outer || !s.persistent || s.vector == 1 || s.shift || s.stages > 0 || s.blocks ||
-      sized.run * sized.narrowest_bytes < kLeastPieceBytes) {
+  if (!MayBring(sized) || s.outer || !s.persistent || s.vector == 1 || s.shift || s.stages > 0 ||
+      s.blocks || sized.run * sized.narrowest_bytes < kLeastPieceBytes) {
     return;
   }
   const DeviceInfo& device = sized.context.device;
-  const auto bytes = static_cast<int64_t>(
-      static_cast<double>(s.rows_per_cta() * s.columns_per_step()) * sized.input_words * 4);
-  const int64_t of_cta = bytes + kOtherSharedBytes + rows.KeptBytes(s);
-  const int64_t room = device.smem_bytes_per_cta;
+  Schedule t = s;
+  t.async = true;
   if (s.grid > 0) {
-    s.async = GainsAhead(sized, s) && of_cta * std::max(1, s.min_ctas_per_sm) <= room;
+    if (GainsAhead(sized, s) && HasRoom(sized, t, /*any=*/false)) s = t;
     return;
   }
   const bool whole = s.vector * sized.widest_bytes == 16;
+  const int64_t bytes = rows.AsyncBytes(s);
   if (sized.widest_bytes >= 4 || !whole || sized.large_inputs != 1 || sized.shape.crossed() ||
-      bytes < kLeastStaying || of_cta > room ||
+      bytes < kLeastStaying ||
       CeilDivide(sized.rows, s.rows_per_cta()) > kMostStaying * device.sms) {
     return;
   }
-  s.async = s.reread = true;
+  t.reread = true;
   const int64_t by_registers = device.registers_per_sm / (s.threads() * kStayingRegisters);
-  s.min_ctas_per_sm = static_cast<int>(std::max<int64_t>(1, std::min(room / of_cta, by_registers)));
+  const int64_t by_room = SmBytes(device) / (bytes + kOtherSharedBytes);
+  t.min_ctas_per_sm = static_cast<int>(std::max<int64_t>(1, std::min(by_room, by_registers)));
+  if (HasRoom(sized, t, /*any=*/true)) s = t;
 }
 
-bool BringOuter(const SizedGroup& sized, Schedule& s) {
-  if (s.vector == 1 || sized.large_inputs == 0 || sized.shape.keeps_columns() ||
-      sized.shape.crosses_all_rows()) {
+bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  // What came from elsewhere would lie in registers.
+  if (!MayBring(sized) || !rows.AreAllBrought() || s.vector == 1 || sized.large_inputs == 0 ||
+      sized.shape.keeps_columns() || sized.shape.crosses_all_rows()) {
     return false;
   }
   const int most = sized.context.device.max_cluster;
@@ -148,14 +172,15 @@ bool BringOuter(const SizedGroup& sized, Schedule& s) {
       return Brought::kTooLong;
     }
     Schedule in_turn = t;
-    Brought brought = StayBrought(sized, t);
+    Brought brought = StayBrought(sized, rows, t);
     if (brought == Brought::kTooLong) {
-      brought = TakeBroughtInTurn(sized, ctas, in_turn);
+      brought = TakeBroughtInTurn(sized, rows, ctas, in_turn);
       t = in_turn;
     }
     if (brought != Brought::kFits) return brought;
+    PinColumns(sized, t);
+    if (!HasRoom(sized, t, /*any=*/true)) return Brought::kTooLong;
     s = t;
-    PinColumns(sized, s);
     return brought;
   };
   const int ctas = sized.widest_bytes < 4 ? 2 : 1;
@@ -172,10 +197,12 @@ bool BringOuter(const SizedGroup& sized, Schedule& s) {
   return most > 1 && bring(8, most, 1) == Brought::kFits;
 }
 
-bool BringNeighbours(const SizedGroup& sized, Schedule& s) {
+bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kLineBytes = 128, kMostWarps = 2, kFewVectors = 16;
   const DeviceInfo& device = sized.context.device;
-  if (sized.widest_bytes >= 4 && sized.large_inputs == 1) return false;
+  if (!MayBring(sized) || !rows.AreAllBrought() ||
+      (sized.widest_bytes >= 4 && sized.large_inputs == 1))
+    return false;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
     Schedule t = s;
     LieAlongRows(sized, kLineBytes, t);
@@ -184,7 +211,7 @@ bool BringNeighbours(const SizedGroup& sized, Schedule& s) {
     t.warps_per_row = per_warp > kFewVectors ? kMostWarps : 1;
     t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
     t.persistent = t.async = t.reread = true;
-    const int fit = CtasThatFit(sized, t);
+    const int fit = CtasThatFit(sized, rows, t);
     if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 || fit < 2)
       continue;
     t.min_ctas_per_sm = fit;
@@ -194,6 +221,7 @@ bool BringNeighbours(const SizedGroup& sized, Schedule& s) {
       continue;
     }
     PinColumns(sized, t);
+    if (!HasRoom(sized, t, /*any=*/true)) continue;
     s = t;
     return true;
   }

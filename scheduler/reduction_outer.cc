@@ -150,7 +150,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   if (s.neighbours > 1 && reads_again) {
     Schedule held = s;
     const bool holds = HoldNeighbours(sized, rows, held);
-    if ((!holds || held.cluster > 1) && BringNeighbours(sized, s)) return;
+    if ((!holds || held.cluster > 1) && BringNeighbours(sized, rows, s)) return;
     if (holds) {
       s = held;
       return;
@@ -159,7 +159,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Narrower vectors leave more registers for columns.
   const int row_words = RowWords(sized);
   while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
-  if (s.neighbours == 1 && reads_again && BringOuter(sized, s)) return;
+  if (s.neighbours == 1 && reads_again && BringOuter(sized, rows, s)) return;
   if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
   // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
   for (const OuterTile& tile : kStreamedTiles) {

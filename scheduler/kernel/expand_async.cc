@@ -28,15 +28,10 @@ void Expander::PrepareAsync() {
   if (!options_.async) return;
   for (size_t id = 0; id < tile_.values.size(); ++id) {
     const TileValue& value = tile_.values[id];
-    if (value.kind != TileKind::Load || !value.lets.empty() || !IsOfRow(value) ||
-        out_.buffers[value.buffer].written) {
-      continue;
-    }
     for (size_t s = 0; s < spaces_.size(); ++s) {
       const SpaceState& space = spaces_[s];
       // What several rows or columns have in common, weights above all, comes from a cache.
-      if (!space.persistent || !UsesColumn(value.index, tile_.spaces[s]) ||
-          !ProvablyLe(rows_ * space.extent, out_.buffers[value.buffer].num_elements) ||
+      if (!space.persistent || !IsOfEachElement(tile_, value, static_cast<int>(s)) ||
           LoadKind(value, *space.importer) != Access::kVector ||
           DependsOn(SymAnd(space.mask, row_mask_), v_)) {
         continue;

@@ -98,4 +98,12 @@ int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns) {
   return (cta_columns + copy.run - 1) / copy.run + (whole ? 0 : 1);
 }
 
+bool IsOfEachElement(const TileKernel& tile, const TileValue& value, int space) {
+  if (value.kind != TileKind::Load || !value.lets.empty() || !tile.row.is_symbolic()) return false;
+  const TileSpace& of = tile.spaces[space];
+  const Buffer& buffer = tile.buffers[value.buffer];
+  return !buffer.written && of.column.is_symbolic() && DependsOn(value.index, of.column) &&
+         DependsOn(value.index, tile.row) && ProvablyLe(tile.rows * of.extent, buffer.num_elements);
+}
+
 }  // namespace seam::kernel

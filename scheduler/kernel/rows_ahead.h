@@ -1,4 +1,5 @@
-// Which loads bulk copies can make: rows that come through shared memory ahead of the threads.
+// Which loads bulk copies can make, or threads by themselves: rows that come through shared memory
+// ahead of the threads.
 //
 //   turn        0       1       2       3          a CTA takes rows in turn; `stages` of them are
 //   threads     row 0   row 1   row 2   row 3      in shared memory or on their way there, and
@@ -42,5 +43,9 @@ inline constexpr int64_t kLeastPieceBytes = 6144;
 // Copies that bring the columns that a CTA has of a row, `cta_columns`, wherever among the row's
 // they begin.
 int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns);
+
+// Whether threads can bring a load to shared memory themselves, as far as it can be said without
+// layout: one of inputs at each row and column of that space, not at what several have in common.
+bool IsOfEachElement(const TileKernel& tile, const TileValue& value, int space);
 
 }  // namespace seam::kernel
