@@ -45,7 +45,7 @@ void Expander::BringBlocks() {
     std::erase_if(loads, [&](TileId id) {
       return tile_.values[id].kind != TileKind::Load || !tile_.values[id].lets.empty();
     });
-    ComputeRowValues(loads, tile_.passes[pass].space);
+    ComputeRowValues(loads, static_cast<int>(pass));
   }
   MoveBlocks(blocks, Space::Global);
   w_.Emit(CtaSync{});

@@ -225,6 +225,8 @@ TEST(RowBlocks, RowsInPieces) {
       const GroupResult result =
           ExpectRight(kBatchNorm, {.sizes = {{"N", 5}, {"C", c}, {"S", s}}, .edit = edit});
       EXPECT_THAT(result.kernel_text, HasSubstr("load shared.rows_"));
+      // What is loaded once a row is under way before anything waits.
+      EXPECT_LT(result.kernel_text.find("= load w["), result.kernel_text.find("barrier"));
     }
   }
   // Of 9 channels the second image's begin anywhere.
