@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +12,7 @@
 #include "scheduler/choose.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/expect_right.h"
+#include "tests/support/group_runner.h"
 
 namespace seam {
 namespace {
@@ -174,6 +175,47 @@ TEST(AsyncRows, EvenPieces) {
   };
   EXPECT_THAT(run(true), HasSubstr("|| u <= 2)"));
   EXPECT_THAT(run(false), Not(HasSubstr("||")));
+}
+
+// What heuristics choose for devices so small that a few rows are many: all of it is right, fits
+// the shared memory, and every use of what threads bring is among it.
+TEST(AsyncRows, WhatHeuristicsChoose) {
+  int stays = 0, turns = 0, clusters = 0;
+  std::mt19937_64 bits(1);
+  const auto below = [&](int n) { return static_cast<int>(bits() % static_cast<uint64_t>(n)); };
+  for (int i = 0; i < 160; ++i) {
+    const std::string dtype = below(2) == 0 ? "bf16" : "f32";
+    const bool outer = below(4) > 0;
+    const absl::StatusOr<Fusion> group =
+        ParseFusion(Graph(dtype, outer ? "[C, R]" : "[R, C]", 1 + below(2)));
+    ASSERT_TRUE(group.ok()) << group.status();
+    const int64_t rows = 8 * (1 + below(outer ? 24 : 3)), columns = 1 + below(outer ? 300 : 3000);
+    ScheduleContext context{.sizes = {rows, outer ? columns : columns / 8 * 8 + 8},
+                            .device = *FindDevice("h200")};
+    context.device.sms = 1 + below(5);
+    context.device.smem_bytes_per_cta = 8192 << below(5);
+    context.device.max_cluster = 1 << below(5);
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    if (!chosen->async) continue;
+    stays += chosen->grid == 0;
+    turns += chosen->grid > 0;
+    clusters += chosen->cluster > 1;
+    SCOPED_TRACE(absl::StrCat("graph ", i, ": ", chosen->ToString()));
+    const absl::StatusOr<LaunchPlan> plan =
+        FindScheduler(SchedulerKind::kReduction)->lower(*group, *chosen);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    for (const KernelLaunch& launch : plan->launches)
+      EXPECT_LE(launch.kernel.SharedBytes(), context.device.smem_bytes_per_cta);
+    testing::GroupRun run{.sizes = {{"R", rows}, {"C", context.sizes[1]}}};
+    run.edit = [&](Schedule& s) { s = *chosen; };
+    const GroupResult result = testing::RunGroup(*group, run);
+    ASSERT_TRUE(result.status.ok()) << result.status;
+  }
+  EXPECT_GT(stays, 20);
+  EXPECT_GT(turns, 3);
+  EXPECT_GT(clusters, 5);
 }
 
 TEST(AsyncRows, WhatIsRefused) {
