@@ -55,8 +55,7 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 // have room for a row, one or a cluster's. False where there is no room, or too little to do.
 bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
-// The same of neighbouring columns that are rows and that a cluster holds, where narrow data would
-// be unpacked in registers, or there are two inputs.
+// The same of neighbouring columns that are rows and that a cluster holds.
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at

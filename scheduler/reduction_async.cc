@@ -198,17 +198,17 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 }
 
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kLineBytes = 128, kMostWarps = 2, kFewVectors = 16;
+  constexpr int kLineBytes = 128, kFewVectors = 16, kMostVectors = 32, kMostThreads = 640;
   const DeviceInfo& device = sized.context.device;
-  if (!MayBring(sized) || !rows.AreAllBrought() ||
-      (sized.widest_bytes >= 4 && sized.large_inputs == 1))
-    return false;
+  if (!MayBring(sized) || !rows.AreAllBrought()) return false;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
     Schedule t = s;
     LieAlongRows(sized, kLineBytes, t);
     t.cluster = cluster;
     const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * cluster);
-    t.warps_per_row = per_warp > kFewVectors ? kMostWarps : 1;
+    t.warps_per_row = per_warp > kFewVectors ? 2 : 1;
+    while (per_warp > kMostVectors * t.warps_per_row && 2 * t.threads() <= kMostThreads)
+      t.warps_per_row *= 2;
     t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
     t.persistent = t.async = t.reread = true;
     const int fit = CtasThatFit(sized, rows, t);

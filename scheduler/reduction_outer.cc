@@ -148,9 +148,13 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kMostRowWords = 48, kStreamedBytes = 128, kMostStreamedWords = 120;
   const bool reads_again = ReadsRowsAgain(sized);
   if (s.neighbours > 1 && reads_again) {
+    constexpr double kMostHeldWords = 128;
     Schedule held = s;
     const bool holds = HoldNeighbours(sized, rows, held);
-    if ((!holds || held.cluster > 1) && BringNeighbours(sized, rows, s)) return;
+    // Narrow data would be unpacked in registers, two inputs or many vectors fill them.
+    const bool crowded = sized.widest_bytes < 4 || sized.large_inputs > 1 ||
+                         held.registers * held.vector * sized.input_words > kMostHeldWords;
+    if ((!holds || held.cluster > 1) && crowded && BringNeighbours(sized, rows, s)) return;
     if (holds) {
       s = held;
       return;
