@@ -191,7 +191,7 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   const RealGuard guard;
   Counts counts;
   int groups = 0;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
     const absl::StatusOr<RandomGraph> graph =
         testing::MakeRandomGraph(seed, {.max_exprs = 10, .max_elements = 800});
     ASSERT_TRUE(graph.ok()) << graph.status();
@@ -213,8 +213,8 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   }
   EXPECT_GT(groups, 120);
   EXPECT_GT(counts.right, 4 * counts.guarded);
-  EXPECT_GT(counts.async, 100);
-  EXPECT_GT(counts.outer_turns, 40);
+  EXPECT_GT(counts.async, 50);
+  EXPECT_GT(counts.outer_turns, 20);
 }
 
 // Groups in which a sum may come with the maximum that it waits for.
