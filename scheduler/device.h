@@ -21,6 +21,7 @@ struct DeviceInfo {
   int64_t bytes_per_second;  // Copy rate where it was measured, else the datasheet's memory rate
                              // times 0.9.
   int max_cluster;           // CTAs; 1 where there are no clusters.
+  bool async_loads;          // Threads load to shared memory while they go on: from sm_80 on.
 };
 
 // CTAs in clusters of that many, one CTA an SM, that the device holds at once: a cluster lies

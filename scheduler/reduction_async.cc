@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/string_view.h"
 #include "scheduler/lower.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
@@ -63,11 +62,6 @@ bool HasRoom(const SizedGroup& sized, const Schedule& s, bool any) {
   return absl::c_all_of(plan->launches, [&](const KernelLaunch& launch) {
     return (launch.kernel.SharedBytes() + beside) * ctas <= SmBytes(sized.context.device);
   });
-}
-
-// A device that has such loads; on others they would be loads and stores.
-bool MayBring(const SizedGroup& sized) {
-  return absl::string_view(sized.context.device.arch) != "sm_75";
 }
 
 // CTAs of an SM that have room for that.
@@ -132,8 +126,8 @@ Brought TakeBroughtInTurn(const SizedGroup& sized, const KeptRows& rows, int cta
 }  // namespace
 
 void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  if (!MayBring(sized) || s.outer || !s.persistent || s.vector == 1 || s.shift || s.stages > 0 ||
-      s.blocks || sized.run * sized.narrowest_bytes < kLeastPieceBytes) {
+  if (!sized.context.device.async_loads || s.outer || !s.persistent || s.vector == 1 || s.shift ||
+      s.stages > 0 || s.blocks || sized.run * sized.narrowest_bytes < kLeastPieceBytes) {
     return;
   }
   const DeviceInfo& device = sized.context.device;
@@ -159,8 +153,8 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 
 bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // What came from elsewhere would lie in registers.
-  if (!MayBring(sized) || !rows.AreAllBrought() || s.vector == 1 || sized.large_inputs == 0 ||
-      sized.shape.keeps_columns() || sized.shape.crosses_all_rows()) {
+  if (!sized.context.device.async_loads || !rows.AreAllBrought() || s.vector == 1 ||
+      sized.large_inputs == 0 || sized.shape.keeps_columns() || sized.shape.crosses_all_rows()) {
     return false;
   }
   const int most = sized.context.device.max_cluster;
@@ -200,7 +194,7 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kLineBytes = 128, kFewVectors = 16, kMostVectors = 32, kMostThreads = 640;
   const DeviceInfo& device = sized.context.device;
-  if (!MayBring(sized) || !rows.AreAllBrought()) return false;
+  if (!sized.context.device.async_loads || !rows.AreAllBrought()) return false;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
     Schedule t = s;
     LieAlongRows(sized, kLineBytes, t);

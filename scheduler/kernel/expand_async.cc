@@ -84,17 +84,11 @@ void Expander::BringOwnRows(SymInt turn) {
 void Expander::TakeOwnRows() {
   if (async_.empty()) return;
   w_.Emit(AwaitLoads{});
-  for (const auto& entry : async_) {
-    const TileId id = entry.first;
-    if (options_.reread) break;
-    SpaceState& space = spaces_[entry.second.space];
-    const DType dtype = tile_.values[id].dtype;
-    const int fragment = w_.NewFragment("ld", dtype, static_cast<int>(registers_) * vector_,
-                                        IsNarrow(dtype) && packs_);
-    space.resident[id] = fragment;
-    OverUnits([&] {
-      EmitVectorLoad(id, fragment, u_ * vector_, *space.importer, SymAnd(space.mask, row_mask_));
-    });
+  if (!options_.reread) {
+    for (const auto& [id, row] : async_) {
+      SpaceState& space = spaces_[row.space];
+      LoadForStep(id, space, *space.importer, SymAnd(space.mask, row_mask_));
+    }
   }
   BringOwnRows(turn_ + 1);
 }

@@ -157,11 +157,16 @@ class Copier {
   void Edit(RemoteStore&) {}
   void Edit(AwaitStores&) {}
   void Edit(KeepPacked& node) { node.fragment += first_fragment_; }
-  void Edit(BulkCopy& node) {
+  // Where a copy of either kind goes to and comes from.
+  template <typename Copy>
+  void EditPlaces(Copy& node) {
     node.array = shared_[node.array];
     node.to = importer_.Import(node.to);
     node.buffer = buffers_[node.buffer];
     node.from = importer_.Import(node.from);
+  }
+  void Edit(BulkCopy& node) {
+    EditPlaces(node);
     node.count = importer_.Import(node.count);
     node.barrier = importer_.Import(node.barrier) + first_barrier_;
   }
@@ -170,10 +175,7 @@ class Copier {
     node.round = importer_.Import(node.round);
   }
   void Edit(AsyncLoad& node) {
-    node.array = shared_[node.array];
-    node.to = importer_.Import(node.to);
-    node.buffer = buffers_[node.buffer];
-    node.from = importer_.Import(node.from);
+    EditPlaces(node);
     node.predicate = importer_.Import(node.predicate);
   }
   void Edit(AwaitLoads&) {}

@@ -230,19 +230,8 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_FALSE(longest.one_launch);
   EXPECT_FALSE(choose(backward, "h200", 1024, 524288).persistent);
   // Few rows with two states of each column go to pairs of CTAs.
-  const std::string two_states = R"(fusion layer_norm_backward {
-  symbol M
-  symbol N
-  input x: bf16[M, N]
-  input grad: bf16[M, N]
-  input mean: f32[M]
-  input rstd: f32[M]
-  input gamma: bf16[N]
-  dx, dgamma, dbeta = layer_norm_backward(grad, x, mean, rstd, gamma, axes=[1])
-  output dx
-  output dgamma
-  output dbeta
-})";
+  const std::string two_states =
+      NormBackward("bf16", "  dbeta = sum(g, axes=[0])\n  output dbeta\n");
   EXPECT_EQ(choose(two_states, "h200", 1024, 12288).cluster, 2);
   EXPECT_EQ(choose(two_states, "h200", 1024, 8192).cluster, 1);
   EXPECT_EQ(choose(two_states, "h200", 100, 12288).cluster, 1);
