@@ -46,10 +46,8 @@ show_log() {
 # Without this ccache keeps nothing that was compiled with precompiled headers.
 export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
 
-# For `cmake -S . -B FOLDER "${cmake_options[@]}"`. Programs have no part that becomes read-only once
-# they are relocated: mold 1.10, Debian 12's, lets it begin on a page that is not mapped where sizes
-# fall so, and the program does not start ("cannot apply additional memory protection").
+# For `cmake -S . -B FOLDER "${cmake_options[@]}"`.
 cmake_options=(
   -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
-  "-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=mold -Wl,-z,norelro"
+  -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld
 )
