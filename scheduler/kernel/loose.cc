@@ -11,15 +11,22 @@ bool IsMap(const TileValue& v, OpKind op) { return v.kind == TileKind::Map && v.
 
 }  // namespace
 
-std::vector<bool> FindLoose(const TileKernel& tile) {
-  const size_t n = tile.values.size();
-  std::vector<bool> inexact(n);
-  for (size_t id = 0; id < n; ++id) {
+std::vector<bool> FindInexact(const TileKernel& tile) {
+  std::vector<bool> inexact(tile.values.size());
+  for (size_t id = 0; id < inexact.size(); ++id) {
     const TileValue& v = tile.values[id];
+    const bool rounds = IsMap(v, OpKind::Cast) &&
+                        DTypeBytes(v.dtype) < DTypeBytes(tile.values[v.operands[0]].dtype);
     inexact[id] = (v.kind == TileKind::ReduceResult && IsFloat(v.dtype)) ||
                   (v.kind == TileKind::Map && GetOpInfo(v.op).max_ulps > 0) ||
-                  absl::c_any_of(v.operands, [&](TileId operand) { return inexact[operand]; });
+                  (!rounds && absl::c_any_of(v.operands, [&](TileId id) { return inexact[id]; }));
   }
+  return inexact;
+}
+
+std::vector<bool> FindLoose(const TileKernel& tile) {
+  const size_t n = tile.values.size();
+  const std::vector<bool> inexact = FindInexact(tile);
 
   // From users to operands: `used` by something, and by nothing that wants every bit.
   std::vector<bool> used(n), strict(n);
