@@ -20,6 +20,8 @@ namespace {
 // what it keeps of a row, at least and at most.
 constexpr int kOtherRegisters = 40;
 constexpr double kFewestKeptWords = 8, kMostTurnWords = 64;
+// Of elements outside the row, from which on a branch around a vector costs less.
+constexpr size_t kLeastSelections = 8;
 
 }  // namespace
 
@@ -202,8 +204,16 @@ absl::Status Expander::ExpandPass(int pass) {
 
   std::vector<Accumulator> accumulators;
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
-    if (tile_.reductions[i].pass == pass && tile_.reductions[i].over == Over::Columns)
-      accumulators.push_back(NewAccumulator(static_cast<int>(i)));
+    const TileReduction& r = tile_.reductions[i];
+    if (r.pass != pass || r.over != Over::Columns) continue;
+    Accumulator a = NewAccumulator(static_cast<int>(i));
+    if (IsOfOneElement(r)) {
+      OverStates(a, [&] { Accumulate(a, std::nullopt, *space.importer); });
+      states_[a.id] = a.fragments;
+      StorePartial(a.id, a.fragments);
+    } else {
+      accumulators.push_back(std::move(a));
+    }
   }
   const size_t folded = accumulators.size();
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
@@ -428,6 +438,19 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     w_.Branch(
         mask, [&] { vector(1); }, [] {});
   };
+  // Vectors that lie inside or outside as a whole, and loads that are under way already: then a
+  // branch for each spares a selection for each element of each factor.
+  const bool loads = absl::c_any_of(ids, [&](TileId id) {
+    return tile_.values[id].kind == TileKind::Load && levels_[id] > Level::kRow &&
+           !IsLoadedFirst(id, space);
+  });
+  const auto selects = [&](SymInt mask) {
+    if (loads || holds || Decide(mask) == true) return false;
+    size_t factors = 0;
+    for (size_t i = 0; i < accumulators.size(); ++i)
+      if (!neutral[i]) factors += tile_.reductions[accumulators[i].id].operands.size();
+    return factors * vector_ >= kLeastSelections;
+  };
   const bool finds_pivots = absl::c_any_of(accumulators, [](auto& a) { return a.finds_pivot; });
   const bool last_time = !finds_pivots && !loads_again_;
   const auto points = [&](SymInt mask, bool last) {
@@ -440,7 +463,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     const auto unit = [&] {
       if (at_ends_)
         return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
-      if (!DependsOn(mask, v_)) return vector(mask);
+      if (!DependsOn(mask, v_)) return selects(mask) ? touched_only(mask) : vector(mask);
       auto ragged = [&] { vector(mask); };
       auto touched = [&] { w_.Branch(UnitMask(mask), ragged, [] {}); };
       if (accumulators.empty()) return touched();

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "scheduler/kernel/expander.h"
 
 namespace seam::kernel {
@@ -42,6 +43,19 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
     a.squares = w_.NewFragment("squares", r.dtype, RowSlots());
   }
   return a;
+}
+
+// Of rows of a single column, whose element all of a row's threads have: its state, and nothing
+// to fold. Where that is all there is to fold, tickets and rows to come wait for it as ever.
+bool Expander::IsOfOneElement(const TileReduction& r) const {
+  const auto single = [&](const TileReduction& reduction) {
+    return tile_.spaces[tile_.passes[reduction.pass].space].extent.is_same(1);
+  };
+  return r.over == Over::Columns && single(r) && options_.split == 1 && !has_ends_ && !r.merge &&
+         !r.exponential && r.op != OpKind::Welford && r.neighbours == 1 &&
+         absl::c_any_of(tile_.reductions, [&](const TileReduction& other) {
+           return other.over == Over::Columns && !single(other);
+         });
 }
 
 void Expander::SetNeutral(const Accumulator& a) {

@@ -222,6 +222,7 @@ void Expander::OpenAcrossRows() {
   std::vector<bool> folds_in(tile_.passes.size());
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
     const TileReduction& r = tile_.reductions[i];
+    if (IsOfOneElement(r)) continue;
     if (r.over == Over::Columns) {
       folds += !folds_in[r.pass];
       folds_in[r.pass] = true;

@@ -258,6 +258,7 @@ class Expander {
 
   // Folds.
   Accumulator NewAccumulator(int id);
+  bool IsOfOneElement(const TileReduction& r) const;
   void SetNeutral(const Accumulator& a);
   bool IsSummedByStep(const Accumulator& a) const;
   SymInt SlotOf(const Accumulator& a) const;
