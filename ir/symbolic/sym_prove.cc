@@ -1,7 +1,8 @@
 // To show e >= 0 the newest atom of e that has a symbolic bound in the helpful direction is
 // replaced by the bound, until a range decides: N - 1 - r becomes 0 for a loop index r with the
 // bound N - 1. Atoms are replaced where they stand in a product only if the rest of the product is
-// known not to be negative.
+// known not to be negative. What is one of several cases, all of which are proven, is replaced
+// before what has several bounds, one of which will do: which one depends on the case.
 #include "ir/symbolic/sym_prove.h"
 
 #include <algorithm>
@@ -47,6 +48,8 @@ std::optional<SymInt> SymbolicUpperBound(SymInt e) {
 struct Replacement {
   absl::InlinedVector<SymInt, 2> values;  // Of the whole term.
   bool all = true;
+  bool is_choice() const { return !all; }
+  bool is_case() const { return all && values.size() > 1; }
 };
 
 std::optional<Replacement> Replace(const Term& t, SymInt atom, SymInt cofactor) {
@@ -121,10 +124,14 @@ bool NonNegative(SymInt e, int& steps) {
   const Poly p = TermsOf(e);
   for (const Term& t : p.terms) {
     for (const SymInt atom : FactorsOf(t.monomial)) {
-      if (best && atom.node()->id <= best_id) continue;
+      const bool newer = !best || atom.node()->id > best_id;
+      if (!newer && !best->is_choice()) continue;
       const SymInt others = *DivideMonomials(t.monomial, atom);
       if (RangeOf(others).lo < 0) continue;
       if (auto r = Replace(t, atom, SymInt(t.coefficient) * others)) {
+        const bool sooner = best && r->is_case() && best->is_choice();
+        const bool later = best && r->is_choice() && best->is_case();
+        if (later || (!newer && !sooner)) continue;
         best = *std::move(r);
         best_term = t;
         best_id = atom.node()->id;

@@ -313,9 +313,9 @@ TEST(RandomSchedules, NeighboursAsRows) {
     Picker pick(seed);
     const char* const dtypes[] = {"f32", "bf16", "f16"};
     const int64_t neighbours[] = {2, 3, 4, 5, 6, 8, 10, 12, 20, 40};
-    const absl::StatusOr<Fusion> group =
-        ParseFusion(absl::StrReplaceAll(kChannelsLast[pick.Below(std::size(kChannelsLast))],
-                                        {{"DTYPE", dtypes[pick.Below(std::size(dtypes))]}}));
+    const char* const text = kChannelsLast[pick.Below(std::size(kChannelsLast))];
+    const char* const dtype = dtypes[pick.Below(std::size(dtypes))];
+    const absl::StatusOr<Fusion> group = ParseFusion(absl::StrReplaceAll(text, {{"DTYPE", dtype}}));
     ASSERT_TRUE(group.ok()) << group.status();
     const std::map<std::string, int64_t> sizes = {
         {"N", 1 + pick.Below(3)},

@@ -145,7 +145,7 @@ TEST(LineOrderTest, NamedGraphsAndExamples) {
 
 TEST(LineOrderTest, RandomGraphs) {
   testing::Dice dice(2);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef SEAM_SANITIZE
   constexpr uint32_t kSeeds = 6;  // Each is cut many times over, slowly here.
 #else
   constexpr uint32_t kSeeds = 80;
