@@ -234,12 +234,14 @@ TEST(RandomSchedules, SoftmaxesOfEveryKind) {
         "  w = cast(x, dtype=f32)\n  e = exp(w - amax(w, axes=[A], keepdims=true))\n"
         "  s = log(sum(e, axes=[A]))\n  y = sum(s)\n  output s\n"};
     const int space = pick.Below(4);
-    const std::string text = absl::StrReplaceAll(
-        absl::StrCat("fusion f {\n  symbol M\n  symbol N\n  input ", spaces[space], "\n",
-                     bodies[pick.Below(5)], "  output y\n}"),
-        {{": T[", absl::StrCat(": ", types[pick.Below(3)], "[")},
-         {"=[A]", space % 2 == 0 ? "=[1]" : "=[0]"},
-         {"=A)", space % 2 == 0 ? "=1)" : "=0)"}});
+    const char* const type = types[pick.Below(3)];
+    const char* const body = bodies[pick.Below(5)];
+    const std::string text =
+        absl::StrReplaceAll(absl::StrCat("fusion f {\n  symbol M\n  symbol N\n  input ",
+                                         spaces[space], "\n", body, "  output y\n}"),
+                            {{": T[", absl::StrCat(": ", type, "[")},
+                             {"=[A]", space % 2 == 0 ? "=[1]" : "=[0]"},
+                             {"=A)", space % 2 == 0 ? "=1)" : "=0)"}});
     const absl::StatusOr<Fusion> group = ParseFusion(text);
     ASSERT_TRUE(group.ok()) << group.status() << text;
     const std::map<std::string, int64_t> sizes = {{"M", 1 + pick.Below(20)},
@@ -313,8 +315,8 @@ TEST(RandomSchedules, NeighboursAsRows) {
     Picker pick(seed);
     const char* const dtypes[] = {"f32", "bf16", "f16"};
     const int64_t neighbours[] = {2, 3, 4, 5, 6, 8, 10, 12, 20, 40};
-    const char* const text = kChannelsLast[pick.Below(std::size(kChannelsLast))];
     const char* const dtype = dtypes[pick.Below(std::size(dtypes))];
+    const char* const text = kChannelsLast[pick.Below(std::size(kChannelsLast))];
     const absl::StatusOr<Fusion> group = ParseFusion(absl::StrReplaceAll(text, {{"DTYPE", dtype}}));
     ASSERT_TRUE(group.ok()) << group.status();
     const std::map<std::string, int64_t> sizes = {
