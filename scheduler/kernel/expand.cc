@@ -20,8 +20,6 @@ namespace {
 // what it keeps of a row, at least and at most.
 constexpr int kOtherRegisters = 40;
 constexpr double kFewestKeptWords = 8, kMostTurnWords = 64;
-// Of elements outside the row, from which on a branch around a vector costs less.
-constexpr size_t kLeastSelections = 8;
 
 }  // namespace
 
@@ -380,6 +378,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
 
   std::vector<bool> neutral(accumulators.size());
   auto vector = [&](SymInt mask) {
+    ClearOutside(accumulators, neutral, mask);
     for (TileId id : unit) {
       if (IsVectorLoad(tile_.values[id], importer)) {
         EmitVectorLoad(id, places_[id].fragment, 0, importer, mask);
@@ -420,6 +419,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
         }
       }
     });
+    cleared_.clear();
     LeaveHeld(space);
     for (const Accumulator& a : accumulators) {
       if (!a.shifts_elements() || a.whole || a.counts_each) continue;
@@ -438,19 +438,6 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     w_.Branch(
         mask, [&] { vector(1); }, [] {});
   };
-  // Vectors that lie inside or outside as a whole, and loads that are under way already: then a
-  // branch for each spares a selection for each element of each factor.
-  const bool loads = absl::c_any_of(ids, [&](TileId id) {
-    return tile_.values[id].kind == TileKind::Load && levels_[id] > Level::kRow &&
-           !IsLoadedFirst(id, space);
-  });
-  const auto selects = [&](SymInt mask) {
-    if (loads || holds || Decide(mask) == true) return false;
-    size_t factors = 0;
-    for (size_t i = 0; i < accumulators.size(); ++i)
-      if (!neutral[i]) factors += tile_.reductions[accumulators[i].id].operands.size();
-    return factors * vector_ >= kLeastSelections;
-  };
   const bool finds_pivots = absl::c_any_of(accumulators, [](auto& a) { return a.finds_pivot; });
   const bool last_time = !finds_pivots && !loads_again_;
   const auto points = [&](SymInt mask, bool last) {
@@ -463,7 +450,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     const auto unit = [&] {
       if (at_ends_)
         return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
-      if (!DependsOn(mask, v_)) return selects(mask) ? touched_only(mask) : vector(mask);
+      if (!DependsOn(mask, v_)) return vector(mask);
       auto ragged = [&] { vector(mask); };
       auto touched = [&] { w_.Branch(UnitMask(mask), ragged, [] {}); };
       if (accumulators.empty()) return touched();

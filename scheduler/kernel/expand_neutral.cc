@@ -1,5 +1,9 @@
 // What values are where the mask does not hold. Loads fill in there, zero or what suits an
-// extremum, and some reductions of what is computed from them need no mask therefore.
+// extremum, and some reductions of what is computed from them need no mask therefore. What a row
+// has one of can be cleared there as well, a selection for each vector instead of some for each
+// element:
+//
+//   d = x - mean, s = sum(d * d)        x = 0 outside; with mean = 0 there, so is d
 #include <algorithm>
 #include <cmath>
 
@@ -21,11 +25,13 @@ bool Expander::IsNeutralOutside(const Accumulator& a) {
   const TileReduction& r = tile_.reductions[a.id];
   if (r.merge || a.pivot >= 0 || !r.predicate.is_same(1)) return false;
   if (r.op == OpKind::Sum) {
-    return r.products ? IsZeroProduct(r.operands[0], r.operands[1]) : IsZeroOutside(r.operands[0]);
+    return (r.products ? ProductOutside(r.operands[0], r.operands[1])
+                       : ZeroOutside(r.operands[0])) != Outside::kAnything;
   }
   const TileId load = LoadUnderCasts(r.operands[0]);
-  // What is the same in all columns changes no maximum, but the sum beside it.
-  if (r.exponential && load >= 0 && levels_[load] < Level::kUnit) return false;
+  // What is the same in all columns changes no maximum, but the sum beside it; and it may be
+  // cleared for another reduction.
+  if (load >= 0 && levels_[load] < Level::kUnit) return false;
   const auto fill = fills_.find(load);
   return fill != fills_.end() && fill->second.f == NeutralState(r)[0].constant.f;
 }
@@ -58,31 +64,42 @@ Scalar Expander::FillOf(TileId load) const {
   return fill == fills_.end() ? Scalar{} : fill->second;
 }
 
-bool Expander::IsZeroOutside(TileId id) {
-  auto [it, first] = zero_outside_.try_emplace(id, false);
+Expander::Outside Expander::ZeroOutside(TileId id) {
+  auto [it, first] = zero_outside_.try_emplace(id, Outside::kAnything);
   if (!first) return it->second;
   const TileValue& value = tile_.values[id];
   const auto all = [&](size_t begin) {
-    return std::all_of(value.operands.begin() + begin, value.operands.end(),
-                       [&](TileId operand) { return IsZeroOutside(operand); });
+    Outside outside = Outside::kZero;
+    for (size_t i = begin; i < value.operands.size(); ++i)
+      outside = std::max(outside, ZeroOutside(value.operands[i]));
+    return outside;
   };
-  bool zero = false;
+  const auto zero_if = [](bool zero) { return zero ? Outside::kZero : Outside::kAnything; };
+  Outside outside = Outside::kAnything;
   if (value.kind == TileKind::Constant) {
-    zero = IsFloat(value.dtype) ? value.constant.f == 0 : value.constant.i == 0;
+    outside = zero_if(IsFloat(value.dtype) ? value.constant.f == 0 : value.constant.i == 0);
+  } else if (levels_[id] == Level::kRow) {
+    // Vectors along rows have rows of their own in each element.
+    if (IsFloat(value.dtype) && !outer_) outside = Outside::kZeroIfCleared;
   } else if (value.kind == TileKind::Load) {
     // What is loaded once for all turns is masked by columns alone.
-    zero = !fills_.contains(id) && value.lets.empty() && levels_[id] >= Level::kUnit &&
-           (options_.grid == 0 || IsOfRow(value));
+    outside = zero_if(!fills_.contains(id) && value.lets.empty() && levels_[id] >= Level::kUnit &&
+                      (options_.grid == 0 || IsOfRow(value) || row_mask_.is_same(1)));
   } else if (value.kind == TileKind::Map) {
     switch (value.op) {
       case OpKind::Where:
-        zero = all(1);
+        outside = all(1);
         break;
       case OpKind::Div:
-        zero = IsZeroOutside(value.operands[0]) && IsPlainConstant(tile_.values[value.operands[1]]);
+        if (IsPlainConstant(tile_.values[value.operands[1]]))
+          outside = ZeroOutside(value.operands[0]);
         break;
       case OpKind::Mul:
-        zero = IsZeroProduct(value.operands[0], value.operands[1]);
+        outside = ProductOutside(value.operands[0], value.operands[1]);
+        break;
+      case OpKind::Fma:
+        outside = std::max(ProductOutside(value.operands[0], value.operands[1]),
+                           ZeroOutside(value.operands[2]));
         break;
       case OpKind::Cast:
       case OpKind::Copy:
@@ -90,19 +107,52 @@ bool Expander::IsZeroOutside(TileId id) {
       case OpKind::Abs:
       case OpKind::Add:
       case OpKind::Sub:
-        zero = all(0);
+        outside = all(0);
         break;
       default:
         break;
     }
   }
-  return zero_outside_[id] = zero;
+  // What is kept between passes was computed when nobody may have cleared anything.
+  if (holds_.computed[id] && outside == Outside::kZeroIfCleared) outside = Outside::kAnything;
+  return zero_outside_[id] = outside;
 }
 
 // Zero times a number, not times an infinity or NaN.
-bool Expander::IsZeroProduct(TileId a, TileId b) {
-  return IsZeroOutside(a) ? IsZeroOutside(b) || IsPlainConstant(tile_.values[b])
-                          : IsZeroOutside(b) && IsPlainConstant(tile_.values[a]);
+Expander::Outside Expander::ProductOutside(TileId a, TileId b) {
+  if (IsPlainConstant(tile_.values[a])) return ZeroOutside(b);
+  if (IsPlainConstant(tile_.values[b])) return ZeroOutside(a);
+  return std::max(ZeroOutside(a), ZeroOutside(b));
+}
+
+// Of a value that is zero if they are cleared: what the row has one of in it.
+void Expander::CollectCleared(TileId id, std::set<TileId>& cleared) const {
+  const auto it = zero_outside_.find(id);
+  if (it == zero_outside_.end() || it->second != Outside::kZeroIfCleared) return;
+  if (levels_[id] == Level::kRow) {
+    cleared.insert(id);
+    return;
+  }
+  for (TileId operand : tile_.values[id].operands) CollectCleared(operand, cleared);
+}
+
+// Of the accumulators that need no mask: clears, for a vector, what has to be for that.
+void Expander::ClearOutside(const std::vector<Accumulator>& accumulators,
+                            const std::vector<bool>& neutral, SymInt mask) {
+  if (Decide(mask) == true) return;
+  std::set<TileId> cleared;
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    if (!neutral[i]) continue;
+    for (TileId id : tile_.reductions[accumulators[i].id].operands) CollectCleared(id, cleared);
+  }
+  if (cleared.empty()) return;
+  const Operand inside = w_.Index(DType::Bool, mask);
+  std::map<TileId, Operand> copies;
+  for (TileId id : cleared) {
+    const DType t = tile_.values[id].dtype;
+    copies[id] = w_.Make(t, OpKind::Where, {inside, Read(id), BlockWriter::Number(t, 0)});
+  }
+  cleared_ = std::move(copies);
 }
 
 }  // namespace seam::kernel

@@ -6,13 +6,18 @@
 //   sum, weight ->  mean = sum / n    first thread of each row, in registers
 //                   mean, weight      through shared memory to all of the row's threads
 //
-// What is loaded is under way since the CTA took the rows, if these stay in shared memory.
+// What is loaded is under way since the CTA took the rows.
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "scheduler/kernel/expander.h"
 
 namespace seam::kernel {
+namespace {
+
+constexpr size_t kMostRowLoads = 4;
+
+}  // namespace
 
 // Whether the row's first thread has a value or can compute it, by what its states are by now. In
 // order, since operands come first.
@@ -93,13 +98,13 @@ void Expander::LoadByRow() {
   if (!MergesByRow()) return;
   row_view_->states.clear();
   row_view_->row_values.clear();
-  // Rows in registers leave none for what is used later.
-  if (async_.empty() || !options_.reread) return;
   std::vector<TileId> loads = WantedOfRow(0, KnownByRow());
   const std::vector<bool> now = NeededBy(0, std::vector<bool>(tile_.values.size()));
   std::erase_if(loads,
                 [&](TileId id) { return tile_.values[id].kind != TileKind::Load || now[id]; });
-  if (loads.empty()) return;
+  // Rows in registers leave few for what is used later.
+  const bool in_shared = !async_.empty() && options_.reread;
+  if (loads.empty() || (!in_shared && loads.size() > kMostRowLoads)) return;
   SwapRowView();
   AtFirstOfRows([&] {
     SymImporter importer = RowImporter();

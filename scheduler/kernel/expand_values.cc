@@ -19,6 +19,7 @@ constexpr double kMostStepWords = 64;
 Operand Expander::Read(TileId id) {
   const TileValue& value = tile_.values[id];
   if (value.kind == TileKind::Constant) return Operand::Const(value.dtype, value.constant);
+  if (const auto copy = cleared_.find(id); copy != cleared_.end()) return copy->second;
   if (value.kind == TileKind::ReduceResult) {
     return Operand::Reg(states_.at(value.reduction)[value.component], RowSlot());
   }

@@ -24,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -53,6 +54,9 @@ class Expander {
   //   unit    it depends on the column but is the same for a whole vector: once a register step;
   //   element everything else: inside the innermost loop.
   enum class Level : uint8_t { kConstant, kRow, kUnit, kElement };
+
+  // What a value is where the mask does not hold.
+  enum class Outside : uint8_t { kZero, kZeroIfCleared, kAnything };
 
   struct ThreadCoordinates {
     SymInt row;        // Over v when vectors lie along rows.
@@ -253,8 +257,11 @@ class Expander {
   TileId LoadUnderCasts(TileId id) const;
   void ChooseFills();
   Scalar FillOf(TileId load) const;
-  bool IsZeroOutside(TileId id);
-  bool IsZeroProduct(TileId a, TileId b);
+  Outside ZeroOutside(TileId id);
+  Outside ProductOutside(TileId a, TileId b);
+  void CollectCleared(TileId id, std::set<TileId>& cleared) const;
+  void ClearOutside(const std::vector<Accumulator>& accumulators, const std::vector<bool>& neutral,
+                    SymInt mask);
 
   // Folds.
   Accumulator NewAccumulator(int id);
@@ -468,7 +475,8 @@ class Expander {
   bool packs_ = false;                     // Narrow elements of a row stay packed.
   CacheHint stores_ = CacheHint::Default;  // Of the current pass.
   std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
-  std::map<TileId, bool> zero_outside_;
+  std::map<TileId, Outside> zero_outside_;
+  std::map<TileId, Operand> cleared_;  // Of the vector at hand.
   NextStep next_step_;
   bool loads_again_ = false;          // The step is gone over once more after this time:
   std::map<TileId, int> step_loads_;  // what it has loaded for that.
