@@ -88,7 +88,9 @@ BatchNormResult BatchNorm(FusionBuilder& b, ValId x, ValId weight, ValId bias, V
 // y = (x - running_mean) / sqrt(running_var + eps) * weight + bias.
 ValId BatchNormInference(FusionBuilder& b, ValId x, ValId weight, ValId bias, ValId running_mean,
                          ValId running_var, double eps, int channel_axis = 1);
-// Of the training form; the formulas of LayerNormBackward with [C] parameters.
+// Of the training form. With s = sum(grad) and t = rstd * sum(grad * (x - mean)) over the reduced
+// axes, of n elements:
+// dx = rstd * weight * (grad - s/n - (x - mean) * rstd * t/n), dweight = t, dbias = s.
 NormGradients BatchNormBackward(FusionBuilder& b, ValId grad, ValId x, ValId mean, ValId rstd,
                                 ValId weight, int channel_axis = 1);
 // Of the inference form: dx = grad * weight / sqrt(running_var + eps), dweight and dbias as above.
@@ -97,7 +99,8 @@ NormGradients BatchNormInferenceBackward(FusionBuilder& b, ValId grad, ValId x, 
                                          int channel_axis = 1);
 
 // Statistics of each sample (axis 0) and channel, over all other axes: [N, C]. Weight and bias:
-// [C], optional.
+// [C], optional. The gradients are BatchNormBackward's, those of weight and bias summed over
+// samples.
 NormResult InstanceNorm(FusionBuilder& b, ValId x, ValId weight, ValId bias, double eps,
                         int channel_axis = 1);
 NormGradients InstanceNormBackward(FusionBuilder& b, ValId grad, ValId x, ValId mean, ValId rstd,

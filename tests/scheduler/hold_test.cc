@@ -129,6 +129,26 @@ TEST(Fill, TakesTheMasksOfReductions) {
   EXPECT_EQ(Masks(kLayerNorm, 1000), 1);
 }
 
+// A mean and a root, cleared for each vector: the elements of neither factor are masked. What is
+// kept between passes, divided by or shared by all rows is not zero for that.
+TEST(Fill, ClearsWhatARowHasOneOf) {
+  const std::string sums =
+      " f = cast(x, dtype=f32)\n m = (sum(f, axes=[1]) / 100.0)[:, None]\n"
+      " r = rsqrt(abs(m) + 0.1)\n d = (f - m) * r\n s = sum(d * f, axes=[1])\n"
+      " t = sum(d, axes=[1])\n output s\n output t\n";
+  EXPECT_EQ(Masks(sums, 1000), 2);
+  EXPECT_EQ(Masks(" f = cast(x, dtype=f32)\n m = amax(f, axes=[1])[:, None]\n"
+                  " s = sum(f / m, axes=[1])\n output s\n",
+                  1000),
+            1);
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    for (int64_t n : {1, 3, 7, 8, 56, 1000, 4099}) {
+      const GroupResult result = RunGroupText(Rows(dtype, sums), {.sizes = {{"M", 9}, {"N", n}}});
+      EXPECT_TRUE(result.status.ok()) << result.status << "\n" << n << result.kernel_text;
+    }
+  }
+}
+
 // Rows that neighbour each other in memory, and rows that CTAs take in turn.
 TEST(Hold, KernelsOfOtherArrangementsAreRight) {
   const std::string outer =
