@@ -134,21 +134,41 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   Schedule t = s;
   t.async = true;
   if (s.grid > 0) {
-    if (GainsAhead(sized, s) && HasRoom(sized, t, /*any=*/false)) s = t;
+    if (!GainsAhead(sized, s)) return;
+    // Two rows at a time, of which one is folded while the other is loaded and stored.
+    constexpr int kLeastWarps = 5, kMostWarps = 8, kTwoRowsRegisters = 72;
+    if (s.cluster == 1 && s.row_warps == 1 && s.lanes_per_row == 32 &&
+        s.warps_per_row >= kLeastWarps && s.warps_per_row <= kMostWarps) {
+      t.row_warps = 2;
+      t.min_ctas_per_sm = std::max(1, device.registers_per_sm / (t.threads() * kTwoRowsRegisters));
+      t.grid = static_cast<int>(
+          std::min<int64_t>(CeilDivide(sized.rows, t.rows_per_cta()), ResidentCtas(t, device)));
+    }
+    if (HasRoom(sized, t, /*any=*/false)) s = t;
     return;
   }
   const bool whole = s.vector * sized.widest_bytes == 16;
   const int64_t bytes = rows.AsyncBytes(s);
-  if (sized.widest_bytes >= 4 || !whole || sized.large_inputs != 1 || sized.shape.crossed() ||
-      bytes < kLeastStaying ||
-      CeilDivide(sized.rows, s.rows_per_cta()) > kMostStaying * device.sms) {
+  const bool wide = sized.widest_bytes >= 4;
+  const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
+  if ((wide && s.min_ctas_per_sm > 1) || !whole || sized.large_inputs != 1 ||
+      sized.shape.crossed() || bytes < kLeastStaying || ctas > kMostStaying * device.sms) {
     return;
   }
   t.reread = true;
-  const int64_t by_registers = device.registers_per_sm / (s.threads() * kStayingRegisters);
+  const auto by_registers = [&] {
+    return device.registers_per_sm / (int64_t{t.threads()} * kStayingRegisters);
+  };
   const int64_t by_room = SmBytes(device) / (bytes + kOtherSharedBytes);
-  t.min_ctas_per_sm = static_cast<int>(std::max<int64_t>(1, std::min(by_room, by_registers)));
-  if (HasRoom(sized, t, /*any=*/true)) s = t;
+  // Half of the threads, if that many more CTAs have room, and all are then there at once.
+  constexpr int kMostVectors = 8;
+  while (by_registers() * device.sms < ctas && by_registers() < by_room &&
+         t.warps_per_row % 2 == 0 && t.registers * 2 <= kMostVectors) {
+    t.warps_per_row /= 2;
+    t.registers *= 2;
+  }
+  t.min_ctas_per_sm = static_cast<int>(std::max<int64_t>(1, std::min(by_room, by_registers())));
+  if ((!wide || t.min_ctas_per_sm > 1) && HasRoom(sized, t, /*any=*/true)) s = t;
 }
 
 bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {

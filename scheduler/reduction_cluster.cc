@@ -36,9 +36,10 @@ struct Piece {
   bool reread = false;
 };
 // 16-bit data and narrower, without weights, beside some and beside many, then wider.
-constexpr Piece kNarrowPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
-                                   {8192, 16, 128, 3, 3},        {16384, 16, 256, 3, 2, true},
-                                   {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
+constexpr Piece kNarrowPieces[] = {{14336, 1, 256, 1, 3},        {16384, 1, 512, 1, 3},
+                                   {8192, 8, 128, 2, 3},         {8192, 16, 128, 3, 3},
+                                   {16384, 16, 256, 3, 2, true}, {32768, 16, 512, 1, 2, true},
+                                   {16384, 16, 512, 1, 3}};
 constexpr Piece kFewWeightsPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
                                        {8192, 16, 128, 3, 3},        {16384, 16, 256, 1, 3},
                                        {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
@@ -47,8 +48,9 @@ constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
                                      {32768, 16, 512, 1, 2, true},
                                      {16384, 16, 512, 1, 3}};
 constexpr Piece kWidePieces[] = {
-    {8192, 2, 1024, 1, 3}, {4096, 8, 256, 2, 3},   {4096, 16, 256, 3, 3},  {8192, 16, 256, 3, 2},
-    {8192, 16, 256, 2, 2}, {16384, 16, 256, 2, 0}, {16384, 16, 256, 1, 2}, {8192, 16, 512, 1, 3}};
+    {7168, 2, 256, 1, 3},   {8192, 2, 1024, 1, 3},  {4096, 8, 256, 2, 3},
+    {4096, 16, 256, 3, 3},  {8192, 16, 256, 3, 2},  {8192, 16, 256, 2, 2},
+    {16384, 16, 256, 2, 0}, {16384, 16, 256, 1, 2}, {8192, 16, 512, 1, 3}};
 constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
                                          {4096, 8, 256, 2, 3},
                                          {16384, 8, 512, 1, 2, true},
@@ -153,6 +155,30 @@ bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s
   return true;
 }
 
+// A cluster's rows in few turns, of one input or of narrow ones: threads bring the next one, which
+// takes less than copies to begin with; of wide data small CTAs, four of them an SM.
+void BringFewTurns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kFewTurns = 32, kWideThreads = 128, kWideCtas = 4;
+  const DeviceInfo& device = sized.context.device;
+  const bool wide = sized.widest_bytes >= 4;
+  if (!device.async_loads || s.cluster == 1 || s.reread || (wide && sized.large_inputs > 1) ||
+      sized.rows * s.cluster >= kFewTurns * ResidentCtas(s, device)) {
+    return;
+  }
+  Schedule t = s;
+  if (wide) ShareInCluster(sized, s.cluster, kWideThreads, kWideCtas, t);
+  t.stages = t.pace = 0;
+  t.tickets = false;
+  t.async = true;
+  t.grid = CtasOfClusters(sized, t);
+  const double words = rows.Words(t.registers, t) + rows.AlikeWords() + kOtherRegisters;
+  if (words <= RegistersFor(device, t.threads() * t.min_ctas_per_sm) &&
+      rows.AsyncBytes(t) + rows.KeptBytes(t) + kOtherSharedBytes <=
+          device.smem_bytes_per_cta / t.min_ctas_per_sm) {
+    s = t;
+  }
+}
+
 // The same of rows that a cluster holds: of two CTAs an SM one goes on while the other waits.
 // Longer rows have one if there are registers for nothing else, which costs less than to read them
 // again, and so have few rows. Few rows that no CTA holds go to more CTAs than a cluster's.
@@ -236,6 +262,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     if (fits && sized.rows * c.cluster < kFewTurns * ResidentCtas(c, device)) return false;
     c.grid = CtasOfClusters(sized, c);
     PinColumns(sized, c);
+    if (states == 0) BringFewTurns(sized, rows, c);
     s = c;
     return true;
   }

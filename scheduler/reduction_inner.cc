@@ -30,6 +30,8 @@ constexpr double kEarlyWords = 8;
 constexpr int kFreeWords = 56;
 // Fewer spill.
 constexpr int kFewestFreeWords = 24;
+// Of a thread with two vectors and few weights, beside these.
+constexpr int kTwoUnpackedWords = 28;
 
 // More of vectors that memory keeps narrower than 16 bytes, while these leave a CTA's threads: as
 // much under way, and as much to do beside what a thread does once.
@@ -46,7 +48,28 @@ std::vector<Share> OfNarrowVectors(absl::Span<const Share> shares, const SizedGr
   return more;
 }
 
-// The same where rows share a warp: up to eight a thread, and no thread without.
+// A row of one narrow input without weights, whose lanes with two vectors each would idle more than
+// an eighth of the time: fewer lanes with up to eight, the most that idle no more than that.
+bool ShareEvenly(int64_t vectors, Schedule& s) {
+  constexpr int kMostVectors = 8, kIdle = 8;
+  const auto idles = [&](int64_t places) { return (places - vectors) * kIdle > places; };
+  const int64_t in_twos = CeilDivide(vectors, 2);
+  if (vectors < kMostVectors ||
+      !idles(2 * (in_twos <= 32 ? PowerOfTwoAtLeast(in_twos, 32) : CeilDivide(in_twos, 32) * 32)))
+    return false;
+  for (int lanes = 32; lanes >= 4; lanes /= 2) {
+    const int64_t each = CeilDivide(vectors, lanes);
+    if (each > kMostVectors) return false;
+    if (idles(each * lanes)) continue;
+    s.lanes_per_row = lanes;
+    s.warps_per_row = 1;
+    s.registers = static_cast<int>(each);
+    return true;
+  }
+  return false;
+}
+
+// Narrow vectors of rows that share a warp: up to eight a thread, and no thread without.
 bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
   constexpr int kMostVectors = 8;
   if (s.vector == 1 || s.vector * sized.widest_bytes >= 16) return false;
@@ -80,9 +103,11 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
                      rows.Words(kShareEight.registers, s) + kFewestFreeWords <=
                          65536 / (kCtasOfEight * kShareEight.most) &&
                      ShareRow(rows, vectors, {&kShareEight, 1}, s);
-  const bool two = !of_narrow_vectors && narrow && !s.shift && !busy && !wide_weights &&
+  const bool evenly = !of_narrow_vectors && narrow && !s.shift && !busy && weights == 0 &&
+                      sized.large_inputs == 1 && ShareEvenly(vectors, s);
+  const bool two = !of_narrow_vectors && !evenly && narrow && !s.shift && !busy && !wide_weights &&
                    ShareRow(rows, vectors, {&share_two, 1}, s);
-  s.persistent = of_narrow_vectors || eight || two || ShareRow(rows, vectors, shares, s);
+  s.persistent = of_narrow_vectors || evenly || eight || two || ShareRow(rows, vectors, shares, s);
   if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
     PinColumns(sized, s);
   if (!s.persistent) {
@@ -125,13 +150,14 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Compilers unpack narrow data of several inputs ahead, and spill where that does not fit.
   if (narrow) {
     const double beside =
-        !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0) +
-                       (wide_weights && s.warps_per_row == 1 ? kWideWeightWords : 0)
+        two && !many_weights ? kTwoUnpackedWords + (sized.large_inputs > 1 ? kMaskWords : 0)
+        : !s.shift ? kUnpackedWords + (sized.large_inputs > 1 && !two ? kSecondInputWords : 0) +
+                         (wide_weights && s.warps_per_row == 1 ? kWideWeightWords : 0)
         : unaligned_weights
             ? kUnalignedWords
             : kUnpackedWords + (weights > 0 ? kWeightedEndWords : kEndWords) * sized.large_inputs;
     const double words = (sized.input_words + (s.early ? weights : 0)) * points + beside +
-                         (two && masks ? kMaskWords : 0) + rows.KeptWords(s);
+                         (two && masks && many_weights ? kMaskWords : 0) + rows.KeptWords(s);
     const int fit = static_cast<int>(65536 / (s.threads() * words));
     s.min_ctas_per_sm = std::clamp(fit, 1, s.min_ctas_per_sm);
   }

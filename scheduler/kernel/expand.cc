@@ -31,8 +31,11 @@ absl::StatusOr<Kernel> Expander::Run() {
   SEAM_RETURN_IF_ERROR(Prepare());
   absl::Status status;
   const auto passes = [&] {
-    for (int pass = 0; pass < static_cast<int>(tile_.passes.size()) && status.ok(); ++pass)
+    LoadValuesAhead(-1);
+    for (int pass = 0; pass < static_cast<int>(tile_.passes.size()) && status.ok(); ++pass) {
       status = MergesByRow(pass) ? MergeParts(pass) : ExpandPass(pass);
+      LoadValuesAhead(pass);
+    }
   };
   if (options_.grid > 0) {
     OpenAcrossRows();

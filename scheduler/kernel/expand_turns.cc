@@ -155,7 +155,14 @@ void Expander::TakeValuesAhead() {
       OverUnits([&] { w_.Set(held, u_, OpKind::Copy, {Operand::Reg(ahead.fragment, u_)}); });
     }
   });
-  if (values_ahead_.empty() && ends_ahead_.empty()) return;
+}
+
+// Behind the first of several passes. Before it, the row's first use of a value that came a turn
+// ahead would wait for these as well: a thread has six counters of what is under way, and compilers
+// count one load with another.
+void Expander::LoadValuesAhead(int pass) {
+  const int first = tile_.passes.size() > 1 ? 0 : -1;
+  if (pass != first || options_.grid == 0 || (values_ahead_.empty() && ends_ahead_.empty())) return;
   LoadRowValues(turn_ + 1, SetOf(turn_ + 1));
 }
 

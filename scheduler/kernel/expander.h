@@ -380,6 +380,7 @@ class Expander {
   void BringFirstRows();
   void LoadRowValues(SymInt turn, SymInt set);
   void TakeValuesAhead();
+  void LoadValuesAhead(int pass);
   void AwaitRows();
   void CopyNextRows(bool end_of_turn);
   bool ReadsUntilTheEnd() const;

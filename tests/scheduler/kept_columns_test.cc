@@ -406,7 +406,7 @@ TEST(KeptColumns, Windows) {
 }
 
 // Channels between an image's axes: warps of which each register covers whole sets of channels;
-// long rows in clusters; many rows of which CTAs bring the next ones ahead.
+// long rows in clusters, to which copies bring the next one, or, of few, their threads.
 TEST(KeptColumns, ChosenSchedules) {
   const auto chosen = [](const std::string& text, std::vector<int64_t> sizes) {
     const absl::StatusOr<Fusion> group = ParseFusion(text);
@@ -422,7 +422,10 @@ TEST(KeptColumns, ChosenSchedules) {
   const Schedule between = chosen(GroupNorm("bf16", kOrders[2]), {64, 6, 8, 16});
   EXPECT_EQ(between.lanes_per_row * between.warps_per_row * between.vector % (6 * 16), 0);
   EXPECT_TRUE(between.persistent);
-  const Schedule front = chosen(GroupNorm("bf16", ""), {256, 10, 64, 64});
+  const Schedule few = chosen(GroupNorm("bf16", ""), {256, 10, 64, 64});
+  EXPECT_GT(few.cluster, 1);
+  EXPECT_TRUE(few.async);
+  const Schedule front = chosen(GroupNorm("bf16", ""), {2048, 10, 64, 64});
   EXPECT_GT(front.cluster, 1);
   EXPECT_GT(front.stages, 0);
   EXPECT_TRUE(front.tickets);  // Who has which row changes no bit.
