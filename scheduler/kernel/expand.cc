@@ -31,10 +31,9 @@ absl::StatusOr<Kernel> Expander::Run() {
   SEAM_RETURN_IF_ERROR(Prepare());
   absl::Status status;
   const auto passes = [&] {
-    LoadValuesAhead(-1);
     for (int pass = 0; pass < static_cast<int>(tile_.passes.size()) && status.ok(); ++pass) {
       status = MergesByRow(pass) ? MergeParts(pass) : ExpandPass(pass);
-      LoadValuesAhead(pass);
+      if (pass == 0 && options_.grid > 0 && has_ends_) LoadValuesAhead();
     }
   };
   if (options_.grid > 0) {

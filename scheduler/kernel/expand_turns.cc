@@ -155,14 +155,15 @@ void Expander::TakeValuesAhead() {
       OverUnits([&] { w_.Set(held, u_, OpKind::Copy, {Operand::Reg(ahead.fragment, u_)}); });
     }
   });
+  if (!has_ends_) LoadValuesAhead();
 }
 
-// Behind the first of several passes. Before it, the row's first use of a value that came a turn
-// ahead would wait for these as well: a thread has six counters of what is under way, and compilers
-// count one load with another.
-void Expander::LoadValuesAhead(int pass) {
-  const int first = tile_.passes.size() > 1 ? 0 : -1;
-  if (pass != first || options_.grid == 0 || (values_ahead_.empty() && ends_ahead_.empty())) return;
+// Where rows have ends, which are waited for in the first pass, behind that one. A thread has six
+// counters of what is under way, and loads that compilers take for alike share one, so that who
+// waits for the ends waits for these too: a layer norm's backward pass of 10,007 bf16 columns took
+// 0.62, 0.86 and 0.90 of a copy's speed, by the order of these loads.
+void Expander::LoadValuesAhead() {
+  if (values_ahead_.empty() && ends_ahead_.empty()) return;
   LoadRowValues(turn_ + 1, SetOf(turn_ + 1));
 }
 

@@ -259,6 +259,7 @@ class Expander {
   Scalar FillOf(TileId load) const;
   Outside ZeroOutside(TileId id);
   Outside ProductOutside(TileId a, TileId b);
+  bool MayClear() const;
   void CollectCleared(TileId id, std::set<TileId>& cleared) const;
   void ClearOutside(const std::vector<Accumulator>& accumulators, const std::vector<bool>& neutral,
                     SymInt mask);
@@ -380,7 +381,7 @@ class Expander {
   void BringFirstRows();
   void LoadRowValues(SymInt turn, SymInt set);
   void TakeValuesAhead();
-  void LoadValuesAhead(int pass);
+  void LoadValuesAhead();
   void AwaitRows();
   void CopyNextRows(bool end_of_turn);
   bool ReadsUntilTheEnd() const;

@@ -367,6 +367,27 @@ TEST(Reduction, NarrowVectorsAreMore) {
   EXPECT_EQ(points(64, 4), 16);  // Eight vectors a thread at most.
 }
 
+// 98 vectors of eight: two for each of 64 threads would leave a quarter of these idle.
+TEST(Reduction, RowsThatIdleInTwosAreSharedEvenly) {
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion f {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  y = cast(cast(x, dtype=f32) - (sum(cast(x, dtype=f32), axes=[1]) / 7.0)[:, None], dtype=bf16)
+  output y
+})");
+  ASSERT_TRUE(group.ok()) << group.status();
+  const auto lanes = [&](int64_t columns) {
+    const ScheduleContext context{.sizes = {30000, columns}, .device = *FindDevice("h200")};
+    const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_GE(s.columns_per_step(), columns) << s.ToString();
+    return s.lanes_per_row * s.warps_per_row;
+  };
+  EXPECT_EQ(lanes(784), 16);
+  EXPECT_EQ(lanes(1024), 64);
+  EXPECT_EQ(lanes(3136), 224);  // An eighth is little.
+}
+
 TEST(Lowering, InterleavedRows) {
   for (const int64_t g : {1, 3, 32}) {
     for (const int64_t k : {1, 3, 8, 34, 40}) {
