@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What limits a normalization's kernels: the profiler's counters, a line a kernel.
 
-usage: benchmarks/norm_counters.py [--only PATTERN] [--rows OP/DTYPE/[ROWSx]COLUMNS,...] [--json FILE]
+usage: benchmarks/norm_counters.py [--only PATTERN | --missed FILE] [--rows OP/DTYPE/[ROWSx]COLUMNS,...] [--json FILE]
 
-The cases of image_norms.py whose name has PATTERN in it, and with --rows those of norm_bench, of 2^28 elements where no
-number of rows is given, under NVIDIA's `ncu`, which replays each kernel with cold caches until it has read all counters:
+The cases of image_norms.py whose name has PATTERN in it, or those below 0.9 in a file that it wrote, the lowest first;
+and with --rows those of norm_bench, of 2^28 elements where no number of rows is given. All that under NVIDIA's `ncu`,
+which replays each kernel with cold caches until it has read all counters:
 
   us        the kernel's time there; the clock is what it is, and caches are cold
   memory    how much of the time the memory's bus was busy, in percent
@@ -33,6 +34,7 @@ import tempfile
 import image_norms
 
 ELEMENTS = 1 << 28
+MISSED = 0.9
 STALL = 'smsp__pcsamp_warps_issue_stalled_'
 METRICS = {
     'us': 'gpu__time_duration.sum',
@@ -79,9 +81,17 @@ def profile(command, kernels, elements, least_bytes):
     return rows
 
 
-def image_jobs(pattern, folder):
+def image_cases(pattern, missed):
+    if not missed:
+        return [case for case in image_norms.all_cases() if fnmatch.fnmatch(case.name, f'*{pattern or "*"}*')]
+    rows = json.loads(pathlib.Path(missed).read_text())
+    fractions = {row['case']: row['fraction'] for row in (rows['rows'] if isinstance(rows, dict) else rows)}
+    cases = [case for case in image_norms.all_cases() if fractions.get(case.name, 1) < MISSED]
+    return sorted(cases, key=lambda case: fractions[case.name])
+
+
+def image_jobs(cases, folder):
     """Name, command, kernels, elements and least bytes of each image case, compiled in parallel."""
-    cases = [case for case in image_norms.all_cases() if fnmatch.fnmatch(case.name, f'*{pattern}*')]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         made = list(pool.map(lambda case: image_norms.compile_case(case, folder), cases))
     for case, (into, error) in zip(cases, made):
@@ -109,6 +119,7 @@ def row_jobs(names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--only', metavar='PATTERN', help='image cases whose name has this in it; * stands for anything')
+    parser.add_argument('--missed', metavar='FILE', help='image cases below 0.9 in this file of image_norms.py')
     parser.add_argument('--rows', metavar='LIST', default='', help='such as layer_norm/bf16/4096,softmax/f32/1024x12288')
     parser.add_argument('--json', metavar='FILE', help='write the counters to this file as well')
     options = parser.parse_args()
@@ -116,8 +127,8 @@ def main():
     print(f'{"kernel":58} {"us":>7} {"memory":>6} {"traffic":>7} {"issue":>5} {"inst":>5} {"warps":>5} {"skew":>9}  waits')
     with tempfile.TemporaryDirectory() as folder:
         jobs = list(row_jobs(filter(None, options.rows.split(','))))
-        if options.only or not jobs:
-            jobs += image_jobs(options.only or '*', folder)
+        if options.only or options.missed or not jobs:
+            jobs += image_jobs(image_cases(options.only, options.missed), folder)
         for name, *job in jobs:
             rows = profile(*job)
             if isinstance(rows, str):
@@ -131,8 +142,8 @@ def main():
                       f'{row["traffic"]:7.2f} {row["issue"]:5.0f} {row["inst"]:5.1f} {row["warps"]:5.1f} '
                       f'{least:4.2f} {most:4.2f}  {waits}', flush=True)
             found.append({'case': name, 'kernels': rows})
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + '\n')
+            if options.json:
+                pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + '\n')
     print(f'{len(found)} cases, {failed} failed')
     sys.exit(1 if failed else 0)
 
