@@ -389,7 +389,11 @@ std::optional<bool> Decide(SymInt condition) {
   return std::nullopt;
 }
 
-bool ProvablyEqual(SymInt a, SymInt b) { return Decide(SymEq(a, b)) == true; }
+bool ProvablyEqual(SymInt a, SymInt b) {
+  const SymInt equal = SymEq(a, b);
+  const std::optional<bool> decided = Decide(equal);
+  return decided ? *decided : sym_internal::HoldsAtAllPoints(equal);
+}
 bool ProvablyLt(SymInt a, SymInt b) { return Decide(SymLt(a, b)) == true; }
 bool ProvablyLe(SymInt a, SymInt b) { return Decide(SymLe(a, b)) == true; }
 bool ProvablyGe(SymInt a, SymInt b) { return Decide(SymGe(a, b)) == true; }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "ir/symbolic/sym_node_factory.h"
@@ -168,6 +169,33 @@ bool ProveNonNegative(SymInt e) {
 
 bool ProveWithin(SymInt e, SymInt lo, SymInt end) {
   return ProveNonNegative(e - lo) && ProveNonNegative(end - 1 - e);
+}
+
+bool HoldsAtAllPoints(SymInt condition) {
+  constexpr uint64_t kMostPoints = 64;
+  if (!condition.is_valid()) return false;
+  const std::vector<const SymNode*> symbols = FreeSymbols(condition);
+  uint64_t points = 1;
+  for (const SymNode* symbol : symbols) {
+    const SymRange range = RangeOf(SymInt::FromNode(symbol));
+    const uint64_t more = static_cast<uint64_t>(range.hi) - static_cast<uint64_t>(range.lo);
+    if (more >= kMostPoints || (points *= more + 1) > kMostPoints) return false;
+  }
+  for (uint64_t point = 0; point < points; ++point) {
+    const auto lookup = [&](const SymNode* wanted) -> std::optional<int64_t> {
+      uint64_t rest = point;
+      for (const SymNode* symbol : symbols) {
+        const SymRange range = RangeOf(SymInt::FromNode(symbol));
+        const uint64_t values = static_cast<uint64_t>(range.hi - range.lo) + 1;
+        if (symbol == wanted) return range.lo + static_cast<int64_t>(rest % values);
+        rest /= values;
+      }
+      return std::nullopt;
+    };
+    const absl::StatusOr<int64_t> value = Evaluate(condition, lookup);
+    if (!value.ok() || *value == 0) return false;
+  }
+  return true;
 }
 
 // The range of rest + k*(numerator//divisor) from divisor*rest + k*numerator, for a positive

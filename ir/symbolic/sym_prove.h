@@ -12,6 +12,9 @@ namespace seam::sym_internal {
 bool ProveNonNegative(SymInt e);
 bool ProveWithin(SymInt e, SymInt lo, SymInt end);  // lo <= e < end.
 
+// Tries every point, where the symbols have so few values that there are 64 at most.
+bool HoldsAtAllPoints(SymInt condition);
+
 // True inside a proof: what is canonicalised now may be simplified less than outside, so that it
 // must not be remembered.
 bool InsideProof();

@@ -432,6 +432,13 @@ TEST_F(SymbolicIntTest, Comparisons) {
   EXPECT_SYM_EQ(SymGe(Align(n, m), n), 1);
 }
 
+TEST_F(SymbolicIntTest, FewPointsAreAllTried) {
+  const SymInt few = Sym("few", 0, 3), more = Sym("more", 0, 4), many = Sym("many", 0, 1000);
+  EXPECT_TRUE(ProvablyEqual(few - FloorDiv(few + 2, 4) - FloorDiv(few, 2), Mod(few, 2)));
+  EXPECT_FALSE(ProvablyEqual(more - FloorDiv(more + 2, 4) - FloorDiv(more, 2), Mod(more, 2)));
+  EXPECT_FALSE(ProvablyEqual(many - FloorDiv(many + 2, 4) - FloorDiv(many, 2), Mod(many, 2)));
+}
+
 TEST_F(SymbolicIntTest, Conditions) {
   const SymInt m = Dim("M"), n = Dim("N"), x = Sym("x", -10, 10);
   const SymInt a = SymLt(m, n), b = SymEq(x, 3), c = SymNe(Mod(n, 8), 0);
