@@ -17,12 +17,22 @@ struct NormAxes {
   AxisVector parameters;  // Of weight and bias.
 };
 
-// xhat * weight + bias, in x's dtype.
+// v - a * b, rounded once.
+ValId Less(Expansion& e, ValId v, ValId a, ValId b) {
+  return e.b.Op(OpKind::Fma, {a, e.b.Op(OpKind::Neg, {b}), v});
+}
+
+// xhat * weight + bias, in x's dtype; with both rounded once.
 ValId ScaleAndShift(Expansion& e, ValId x, ValId xhat, ValId weight, ValId bias,
                     const AxisVector& axes) {
   FusionBuilder& b = e.b;
-  if (weight.valid()) xhat = b.Mul(xhat, e.Spread(weight, axes));
-  if (bias.valid()) xhat = b.Add(xhat, e.Spread(bias, axes));
+  if (weight.valid() && bias.valid()) {
+    xhat = b.Op(OpKind::Fma, {xhat, e.Spread(weight, axes), e.Spread(bias, axes)});
+  } else if (weight.valid()) {
+    xhat = b.Mul(xhat, e.Spread(weight, axes));
+  } else if (bias.valid()) {
+    xhat = b.Add(xhat, e.Spread(bias, axes));
+  }
   return e.Narrow(xhat, x);
 }
 
@@ -58,8 +68,8 @@ void ParameterGradients(Expansion& e, ValId grad, ValId xhat, ValId x, ValId wei
 }
 
 // Where what is normalized together has one weight, it and rstd come out of the sums, and the
-// parameters' gradients are made of these: two sums and five operations a point instead of four and
-// nine. PyTorch's batch norm computes the same.
+// parameters' gradients are made of these: two sums a point instead of four. PyTorch's batch norm
+// computes the same.
 NormGradients BackwardWithOneWeight(Expansion& e, ValId grad, ValId centered, ValId x, ValId rstd,
                                     ValId weight, const AxisVector& kept, const NormAxes& axes) {
   FusionBuilder& b = e.b;
@@ -69,7 +79,7 @@ NormGradients BackwardWithOneWeight(Expansion& e, ValId grad, ValId centered, Va
   const ValId along = b.Mul(scale, e.Sum(b.Mul(grad, centered), axes.reduced));
   const ValId slope = b.Div(b.Mul(scale, along), count);
   const auto spread = [&](ValId v) { return b.Broadcast(v, axes.reduced); };
-  const ValId left = b.Sub(b.Sub(grad, spread(b.Div(sum, count))), b.Mul(centered, spread(slope)));
+  const ValId left = Less(e, b.Sub(grad, spread(b.Div(sum, count))), centered, spread(slope));
   // The weight beside rstd: with extent 1 along what it lacks.
   AxisVector others;
   for (size_t i = 0; i < kept.size(); ++i) {
@@ -104,9 +114,10 @@ NormGradients NormalizeBackward(Expansion& e, ValId grad, ValId x, ValId mean, V
   }
   const ValId xhat = b.Mul(centered, scale);
   const ValId g = weight.valid() ? b.Mul(wide_grad, e.Spread(weight, axes.parameters)) : wide_grad;
-  const ValId along = b.Mul(xhat, e.MeanKept(b.Mul(g, xhat), axes.reduced));
+  const ValId along = e.MeanKept(b.Mul(g, xhat), axes.reduced);
+  const ValId left = Less(e, b.Sub(g, e.MeanKept(g, axes.reduced)), xhat, along);
   NormGradients gradients;
-  gradients.x = e.Narrow(b.Mul(scale, b.Sub(b.Sub(g, e.MeanKept(g, axes.reduced)), along)), x);
+  gradients.x = e.Narrow(b.Mul(scale, left), x);
   ParameterGradients(e, wide_grad, xhat, x, weight, axes.parameters, gradients);
   return gradients;
 }
@@ -173,9 +184,9 @@ RmsNormGradients RmsNormBackward(FusionBuilder& b, ValId grad, ValId x, ValId rs
   const ValId scale = e.Spread(rstd, kept);
   const ValId xhat = b.Mul(e.Widen(x), scale);
   const ValId g = weight.valid() ? b.Mul(wide_grad, e.Spread(weight, axes)) : wide_grad;
-  const ValId along = b.Mul(xhat, e.MeanKept(b.Mul(g, xhat), axes));
+  const ValId along = e.MeanKept(b.Mul(g, xhat), axes);
   RmsNormGradients gradients;
-  gradients.x = e.Narrow(b.Mul(scale, b.Sub(g, along)), x);
+  gradients.x = e.Narrow(b.Mul(scale, Less(e, g, xhat, along)), x);
   if (weight.valid()) {
     const ValId product = b.Mul(wide_grad, xhat);
     gradients.weight = e.Narrow(kept.empty() ? product : e.Sum(product, kept), weight);

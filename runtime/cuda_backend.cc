@@ -72,11 +72,13 @@ constexpr uint32_t kPortableCluster = 8;
 
 class CudaKernel : public LoadedKernel {
  public:
-  CudaKernel(std::string text, cuda::CompiledKernel compiled, const kernel::Kernel& kernel)
+  CudaKernel(std::string text, cuda::CompiledKernel compiled, const kernel::Kernel& kernel,
+             bool early_launch)
       : text_(std::move(text)),
         compiled_(std::move(compiled)),
         phases_(kernel.NumPhases()),
-        tickets_(kernel.TakesTickets()) {
+        tickets_(kernel.TakesTickets()),
+        early_launch_(early_launch) {
     config_.block = {static_cast<uint32_t>(kernel.threads), 1, 1};
     config_.dynamic_smem_bytes = kernel.SharedBytes();
     if (kernel.cluster > 1) config_.cluster = {static_cast<uint32_t>(kernel.cluster), 1, 1};
@@ -87,6 +89,8 @@ class CudaKernel : public LoadedKernel {
     SEAM_ASSIGN_OR_RETURN(kernel_, module_->GetKernel(compiled_.entry));
     SEAM_RETURN_IF_ERROR(kernel_->SetMaxDynamicSmemBytes(config_.dynamic_smem_bytes));
     if (config_.cluster[0] > kPortableCluster) SEAM_RETURN_IF_ERROR(kernel_->AllowLargeClusters());
+    config_.programmatic_dependent_launch =
+        early_launch_ && device->properties().compute_capability_major >= 9;
     if (phases_ == 1 || !device->properties().cooperative_launch) return absl::OkStatus();
     SEAM_ASSIGN_OR_RETURN(const int ctas,
                           kernel_->MaxBlocksPerMultiprocessor(static_cast<int>(config_.block[0]),
@@ -134,6 +138,7 @@ class CudaKernel : public LoadedKernel {
   const cuda::CompiledKernel compiled_;
   const int phases_;
   const bool tickets_;
+  const bool early_launch_;
   int64_t resident_ctas_ = 0;  // That can meet at a barrier of the grid.
   cuda::LaunchConfig config_;
   std::optional<cuda::Module> module_;
@@ -148,6 +153,7 @@ class CudaBackend : public Backend {
         device_(device),
         allocator_(allocator),
         threads_(options.threads),
+        early_launch_(options.early_launch),
         progress_(options.progress),
         own_cache_(options.use_cache && options.cache == nullptr
                        ? cuda::CubinCache::FromEnvironment()
@@ -210,6 +216,7 @@ class CudaBackend : public Backend {
   const cuda::Device* const device_;  // Null: compile only.
   DeviceAllocator* const allocator_;
   const int threads_;
+  const bool early_launch_;
   const std::function<void(int, int)> progress_;
   const std::unique_ptr<cuda::CubinCache> own_cache_;
   cuda::CubinCache* const cache_;
@@ -270,7 +277,7 @@ std::vector<absl::StatusOr<std::shared_ptr<const LoadedKernel>>> CudaBackend::Lo
           absl::StrCat("compiling kernel ", kernel.name, ": ", compiled[k].status().message()));
     }
     auto loaded = std::make_shared<CudaKernel>(std::move(requests[k].source),
-                                               *std::move(compiled[k]), kernel);
+                                               *std::move(compiled[k]), kernel, early_launch_);
     if (device_ != nullptr) SEAM_RETURN_IF_ERROR(loaded->LoadOn(device_));
     kernels_.emplace(identity, std::move(loaded));
     ++num_kernels_;

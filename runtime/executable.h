@@ -75,6 +75,11 @@ struct CompileOptions {
   // Sums over rows, such as gradients of weights, in whatever order kernels come to them: faster,
   // and not the same bits in every run. Their schedules say "rows taken by ticket".
   bool any_order = false;
+  // kCuda, from sm_90 on: a kernel may start while the one before it in the stream, Seam's or not,
+  // ends, and waits for that before it touches memory (programmatic dependent launch). false where
+  // a kernel of the caller's that is launched so runs on the same stream and itself waits for
+  // nobody: whom it did not wait for, Seam's would not either.
+  bool early_launch = true;
   int threads = 0;              // That compile; 0: one per core.
   uint64_t simulator_seed = 0;  // Order of CTAs.
   // Told (done, total) in kernels while they compile, from the threads that do.

@@ -10,7 +10,6 @@
 #include "scheduler/choose.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kernel/access.h"
-#include "scheduler/kernel/contract.h"
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/join.h"
 #include "scheduler/kernel/products.h"
@@ -325,7 +324,6 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
     SEAM_ASSIGN_OR_RETURN(TracedKernel traced, Trace(group, stage.shape, stage.trace));
     if (traced.tile.stores.empty() && traced.partials.empty()) continue;
     kernel::SumProducts(traced.tile);
-    kernel::ContractProducts(traced.tile);
     traced.tile.name = KernelName(group, schedule) + stage.suffix;
     traced.tile.summary = schedule.ToString();
     stages.push_back(std::move(stage));

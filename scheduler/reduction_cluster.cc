@@ -158,11 +158,11 @@ bool ChooseLoadingCta(const SizedGroup& sized, const KeptRows& rows, Schedule& s
 // A cluster's rows in few turns, of one input or of narrow ones: threads bring the next one, which
 // takes less than copies to begin with; of wide data small CTAs, four of them an SM.
 void BringFewTurns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kFewTurns = 32, kWideThreads = 128, kWideCtas = 4;
+  constexpr int kTurnsBrought = 32, kWideThreads = 128, kWideCtas = 4;
   const DeviceInfo& device = sized.context.device;
   const bool wide = sized.widest_bytes >= 4;
   if (!device.async_loads || s.cluster == 1 || s.reread || (wide && sized.large_inputs > 1) ||
-      sized.rows * s.cluster >= kFewTurns * ResidentCtas(s, device)) {
+      sized.rows * s.cluster >= kTurnsBrought * ResidentCtas(s, device)) {
     return;
   }
   Schedule t = s;

@@ -30,7 +30,7 @@ constexpr double kEarlyWords = 8;
 constexpr int kFreeWords = 56;
 // Fewer spill.
 constexpr int kFewestFreeWords = 24;
-// Of a thread with two vectors and few weights, beside these.
+// What a thread with two vectors and few weights has beside what it holds.
 constexpr int kTwoUnpackedWords = 28;
 
 // More of vectors that memory keeps narrower than 16 bytes, while these leave a CTA's threads: as

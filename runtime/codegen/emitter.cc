@@ -45,6 +45,7 @@ class Emitter {
     text_.Enter();
     const std::string signature = Signature();
     Shared();
+    text_.Line("seam_await_predecessor();");
     for (size_t f = 0; f < kernel_.fragments.size(); ++f) Declare(static_cast<int>(f));
     if (kernel_.NumPhases() == 1) {
       Statements(kernel_.body);

@@ -65,9 +65,10 @@ Scalar Expander::FillOf(TileId load) const {
   return fill == fills_.end() ? Scalar{} : fill->second;
 }
 
-// Vectors along rows have rows of their own in each element. Where copies bring whole vectors to
-// threads that keep states of columns and pace, it lost: a layer norm's backward pass of 8192 bf16
-// columns 0.98 to 0.81 of a copy's speed, without keeping pace nothing. Why was not found out.
+// Vectors along rows have rows of their own in each element. Left out where copies bring whole
+// vectors to threads that keep states of columns, whether they keep pace or not: where they do it
+// lost, a layer norm's backward pass of 8192 bf16 columns 0.98 to 0.81 of a copy's speed, and
+// where they do not it gained nothing. Why was not found out.
 bool Expander::MayClear() const {
   const bool keeps_states =
       absl::c_any_of(tile_.reductions, [](const TileReduction& r) { return r.over == Over::Rows; });
@@ -134,25 +135,26 @@ Expander::Outside Expander::ProductOutside(TileId a, TileId b) {
   return std::max(ZeroOutside(a), ZeroOutside(b));
 }
 
-// Of a value that is zero if they are cleared: what the row has one of in it.
-void Expander::CollectCleared(TileId id, std::set<TileId>& cleared) const {
-  const auto it = zero_outside_.find(id);
-  if (it == zero_outside_.end() || it->second != Outside::kZeroIfCleared) return;
-  if (levels_[id] == Level::kRow) {
-    cleared.insert(id);
-    return;
-  }
-  for (TileId operand : tile_.values[id].operands) CollectCleared(operand, cleared);
-}
-
 // Of the accumulators that need no mask: clears, for a vector, what has to be for that.
 void Expander::ClearOutside(const std::vector<Accumulator>& accumulators,
                             const std::vector<bool>& neutral, SymInt mask) {
   if (Decide(mask) == true) return;
-  std::set<TileId> cleared;
-  for (size_t i = 0; i < accumulators.size(); ++i) {
-    if (!neutral[i]) continue;
-    for (TileId id : tile_.reductions[accumulators[i].id].operands) CollectCleared(id, cleared);
+  // From users to operands: of what is zero if they are cleared, what the row has one of.
+  std::vector<bool> used(tile_.values.size());
+  const auto use = [&](const std::vector<TileId>& ids) {
+    for (TileId id : ids) used[id] = true;
+  };
+  for (size_t i = 0; i < accumulators.size(); ++i)
+    if (neutral[i]) use(tile_.reductions[accumulators[i].id].operands);
+  std::vector<TileId> cleared;
+  for (TileId id = static_cast<TileId>(used.size()); id-- > 0;) {
+    const auto it = zero_outside_.find(id);
+    if (!used[id] || it == zero_outside_.end() || it->second != Outside::kZeroIfCleared) continue;
+    if (levels_[id] == Level::kRow) {
+      cleared.push_back(id);
+    } else {
+      use(tile_.values[id].operands);
+    }
   }
   if (cleared.empty()) return;
   const Operand inside = w_.Index(DType::Bool, mask);

@@ -6,7 +6,8 @@
 //   sum, weight ->  mean = sum / n    first thread of each row, in registers
 //                   mean, weight      through shared memory to all of the row's threads
 //
-// What is loaded is under way since the CTA took the rows.
+// What is loaded is under way since the CTA took the rows, of rows in registers only where that is
+// a few values.
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -15,6 +16,7 @@
 namespace seam::kernel {
 namespace {
 
+// More would take registers that rows need.
 constexpr size_t kMostRowLoads = 4;
 
 }  // namespace

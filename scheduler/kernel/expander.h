@@ -24,7 +24,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -260,7 +259,6 @@ class Expander {
   Outside ZeroOutside(TileId id);
   Outside ProductOutside(TileId a, TileId b);
   bool MayClear() const;
-  void CollectCleared(TileId id, std::set<TileId>& cleared) const;
   void ClearOutside(const std::vector<Accumulator>& accumulators, const std::vector<bool>& neutral,
                     SymInt mask);
 

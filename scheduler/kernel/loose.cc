@@ -9,20 +9,25 @@ namespace {
 
 bool IsMap(const TileValue& v, OpKind op) { return v.kind == TileKind::Map && v.op == op; }
 
-}  // namespace
-
+// Per value: whether something in it, a float sum or a function that is not correctly rounded, has
+// no one right answer.
 std::vector<bool> FindInexact(const TileKernel& tile) {
   std::vector<bool> inexact(tile.values.size());
+  const auto any = [&](const std::vector<TileId>& ids) {
+    return absl::c_any_of(ids, [&](TileId id) { return inexact[id]; });
+  };
   for (size_t id = 0; id < inexact.size(); ++id) {
     const TileValue& v = tile.values[id];
-    const bool rounds = IsMap(v, OpKind::Cast) &&
-                        DTypeBytes(v.dtype) < DTypeBytes(tile.values[v.operands[0]].dtype);
-    inexact[id] = (v.kind == TileKind::ReduceResult && IsFloat(v.dtype)) ||
-                  (v.kind == TileKind::Map && GetOpInfo(v.op).max_ulps > 0) ||
-                  (!rounds && absl::c_any_of(v.operands, [&](TileId id) { return inexact[id]; }));
+    inexact[id] = any(v.operands) || (v.kind == TileKind::Map && GetOpInfo(v.op).max_ulps > 0);
+    if (v.kind != TileKind::ReduceResult || !IsFloat(v.dtype)) continue;
+    const TileReduction& r = tile.reductions[v.reduction];
+    const bool picks = r.op == OpKind::Max || r.op == OpKind::Min;
+    inexact[id] = !picks || v.component > 0 || any(r.operands);
   }
   return inexact;
 }
+
+}  // namespace
 
 std::vector<bool> FindLoose(const TileKernel& tile) {
   const size_t n = tile.values.size();

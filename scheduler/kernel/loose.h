@@ -15,10 +15,6 @@
 
 namespace seam::kernel {
 
-// Per value: whether something in it, a float reduction or a function that is not correctly
-// rounded, has no one right answer. Linear.
-std::vector<bool> FindInexact(const TileKernel& tile);
-
 // Per value; true for exponentials, divisions, and the results of sums of exponentials that come
 // with their maxima: those exponentials then. A division counts if something in it is
 // inexact already: where the reference has one right answer, so have kernels. Linear in the values

@@ -3,10 +3,12 @@
 // in emitter_device_test.cc.
 #include "runtime/codegen/emitter.h"
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,7 +50,41 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Every kernel compiles for these architectures and keeps its fragments in registers.
+// The opcodes of a kernel's machine code, in order: the low 12 bits of each 16 bytes.
+std::vector<int> Opcodes(const std::string& cubin, const std::string& kernel) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, cubin.data(), sizeof header);
+  std::vector<Elf64_Shdr> sections(header.e_shnum);
+  std::memcpy(sections.data(), cubin.data() + header.e_shoff, sections.size() * sizeof sections[0]);
+  const char* const names = cubin.data() + sections[header.e_shstrndx].sh_offset;
+  std::vector<int> opcodes;
+  for (const Elf64_Shdr& section : sections) {
+    if (names + section.sh_name != absl::StrCat(".text.", kernel)) continue;
+    for (size_t at = 0; at < section.sh_size; at += 16) {
+      uint16_t low;
+      std::memcpy(&low, cubin.data() + section.sh_offset + at, sizeof low);
+      opcodes.push_back(low & 0xfff);
+    }
+  }
+  return opcodes;
+}
+
+// What the compiler may move does not come before griddepcontrol.wait. Source of the opcodes:
+// nvdisasm of CUDA 13.
+void ExpectWaitsFirst(const std::string& cubin, const std::string& kernel) {
+  constexpr int kWait = 0x82e;  // ACQBULK
+  // LDG, STG, UBLKCP, LDGSTS, RED, ATOMG.
+  const std::vector<int> accesses = {0x981, 0x986, 0x3ba, 0xfae, 0x98e, 0x9a8};
+  const std::vector<int> opcodes = Opcodes(cubin, kernel);
+  const auto wait = std::find(opcodes.begin(), opcodes.end(), kWait);
+  const auto access =
+      std::find_first_of(opcodes.begin(), opcodes.end(), accesses.begin(), accesses.end());
+  EXPECT_NE(wait, opcodes.end()) << kernel;
+  EXPECT_LE(wait - opcodes.begin(), access - opcodes.begin()) << kernel;
+}
+
+// Every kernel compiles for these architectures, keeps its fragments in registers, and waits for
+// the launch before it where it may begin early.
 void ExpectCompiles(const std::vector<Kernel>& kernels,
                     const std::vector<const char*>& archs = {"sm_75", "sm_90a"}) {
   const auto nvrtc = cuda::Nvrtc::Get();
@@ -65,6 +101,7 @@ void ExpectCompiles(const std::vector<Kernel>& kernels,
     ASSERT_TRUE(compiled[i].ok()) << compiled[i].status() << "\n" << requests[i].source;
     EXPECT_EQ(compiled[i]->stack_bytes, 0) << requests[i].source;
     EXPECT_EQ(compiled[i]->spill_store_bytes, 0) << requests[i].source;
+    if (requests[i].arch == "sm_90a") ExpectWaitsFirst(compiled[i]->cubin, requests[i].entry);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "scheduler/trace.h"
 #include "tests/support/group_runner.h"
@@ -147,6 +148,16 @@ TEST(Fill, ClearsWhatARowHasOneOf) {
       EXPECT_TRUE(result.status.ok()) << result.status << "\n" << n << result.kernel_text;
     }
   }
+}
+
+// Each value is looked at once, however many ways lead to it.
+TEST(Fill, ClearsBelowManyDiamonds) {
+  std::string body =
+      " a0 = cast(x, dtype=f32) - (sum(cast(x, dtype=f32), axes=[1]) / 9.0)[:, None]\n";
+  for (int i = 0; i < 60; ++i)
+    absl::StrAppend(&body, " a", i + 1, " = a", i, " * 0.5 - abs(a", i, ")\n");
+  body += " s = sum(a60, axes=[1])\n output s\n";
+  EXPECT_EQ(Masks(body, 1000), 1);
 }
 
 // Rows that neighbour each other in memory, and rows that CTAs take in turn.

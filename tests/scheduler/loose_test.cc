@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
@@ -47,6 +52,15 @@ TEST(Loose, NotWhatIsStoredComparedAddedOrExact) {
   }
   EXPECT_THAT(KernelOf("  y = cast(x / z, dtype=bf16)\n  output y\n"), Not(HasSubstr("loose")));
   EXPECT_THAT(KernelOf("  y = cast(exp(x) / z, dtype=bf16)\n  output y\n"), HasSubstr("loose"));
+  // A maximum has one right answer, a sum has not, nor has a maximum of what has none.
+  for (const auto& [row, loose] :
+       std::vector<std::pair<std::string, bool>>{{"amax(x, axes=[1])", false},
+                                                 {"sum(x, axes=[1])", true},
+                                                 {"amax(exp(x), axes=[1])", true}}) {
+    const std::string kernel =
+        KernelOf("  m = " + row + "\n  y = cast(x / m[:, None], dtype=bf16)\n  output y\n");
+    EXPECT_EQ(absl::StrContains(kernel, "loose\n"), loose) << row << kernel;
+  }
 }
 
 }  // namespace
