@@ -78,6 +78,7 @@ class CudaKernel : public LoadedKernel {
         compiled_(std::move(compiled)),
         phases_(kernel.NumPhases()),
         tickets_(kernel.TakesTickets()),
+        keeps_(kernel.together.is_symbolic()),
         early_launch_(early_launch) {
     config_.block = {static_cast<uint32_t>(kernel.threads), 1, 1};
     config_.dynamic_smem_bytes = kernel.SharedBytes();
@@ -99,8 +100,10 @@ class CudaKernel : public LoadedKernel {
     return absl::OkStatus();
   }
 
-  // All phases at once where the device holds the grid, else one after the other. `arrivals` is
-  // memory for the counters, of which one launch at a time makes use; null if there is none.
+  // All phases at once where the device holds the grid and that gains something: if a phase keeps
+  // data on the chip for the next, or where launches do not begin early and so cost more than the
+  // barrier. Else one after the other. `arrivals` is memory for the counters, of which one launch
+  // at a time makes use; null if there is none.
   absl::Status Launch(uint32_t grid, StreamHandle stream, void* arrivals,
                       absl::InlinedVector<void*, 24>& parameters) const {
     cuda::LaunchConfig config = config_;
@@ -111,8 +114,12 @@ class CudaKernel : public LoadedKernel {
     int phase = -1;
     parameters.push_back(&arrivals);
     parameters.push_back(&phase);
-    config.cooperative = arrivals != nullptr && grid <= resident_ctas_;
-    if (config.cooperative) return kernel_->Launch(config, stream, parameters);
+    if (arrivals != nullptr && grid <= resident_ctas_ &&
+        (keeps_ || !config.programmatic_dependent_launch)) {
+      config.cooperative = true;
+      config.programmatic_dependent_launch = false;
+      return kernel_->Launch(config, stream, parameters);
+    }
     for (phase = 0; phase < phases_; ++phase)
       SEAM_RETURN_IF_ERROR(kernel_->Launch(config, stream, parameters));
     return absl::OkStatus();
@@ -138,6 +145,7 @@ class CudaKernel : public LoadedKernel {
   const cuda::CompiledKernel compiled_;
   const int phases_;
   const bool tickets_;
+  const bool keeps_;  // Something on the chip from phase to phase.
   const bool early_launch_;
   int64_t resident_ctas_ = 0;  // That can meet at a barrier of the grid.
   cuda::LaunchConfig config_;

@@ -43,7 +43,7 @@ std::string Schedule::ToString() const {
                         reread ? ", read again from there" : "",
                         runs ? ", neighbouring columns to a thread" : "");
       if (finish_lanes > 1) absl::StrAppend(&text, ", ", finish_lanes, " lanes merge states");
-      if (one_launch) absl::StrAppend(&text, ", finished in the same launch");
+      if (one_launch) absl::StrAppend(&text, ", finished by the same kernel");
       if (held > 0) {
         absl::StrAppend(&text, ", ", held,
                         held > 1 ? " steps of a CTA stay" : " step of a CTA stays",
