@@ -10,8 +10,8 @@
 //   split    few rows and long ones: several CTAs a row leave partial states;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
 //            their columns or rows, or each row leaves those of the columns that are kept.
-// What is left in parts is finished in the same launch, behind a barrier of the grid, where the
-// device holds the grid at once and that takes no longer than a launch of its own.
+// What is left in parts the same kernel finishes, in another phase, where the device holds the grid
+// at once and that takes no longer than a kernel of its own.
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer
 // one is read again, but for what CTAs that share it hold in shared memory. Which reductions may
 // share a kernel says reduction_guard.cc.
@@ -32,6 +32,26 @@ namespace {
 
 int64_t CtasOf(const SizedGroup& sized, const Schedule& s) {
   return s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
+}
+
+// Steps of rows that CTAs share, as many of them held as there is room for: with fewer vectors each
+// where that leaves the last one less empty, since it takes its time whether it is full or not, and
+// nothing else. Not with many fewer: enough bytes are to be under way.
+void HoldEvenSteps(const SizedGroup& sized, const HeldSteps& held, Schedule& s) {
+  constexpr double kLeastGain = 0.05;
+  s.held = held.Most(s);
+  const int64_t vectors =
+      CeilDivide(CeilDivide(sized.columns, s.split), s.columns_per_step() / s.registers);
+  const auto loaded = [&](const Schedule& t) {
+    return static_cast<double>(CeilDivide(vectors, t.registers) * t.registers);
+  };
+  const int most = s.registers;
+  Schedule t = s;
+  while (--t.registers * 8 >= most * 5) {
+    t.held = held.Most(t);
+    const bool holds_less = t.held * t.registers < s.held * s.registers;
+    if (!holds_less && loaded(t) < (1 - kLeastGain) * loaded(s)) s = t;
+  }
 }
 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
@@ -150,7 +170,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   // Beside weights of the columns there are no registers to hold steps from.
   if (s.split > 1 && s.one_launch && (s.outer || rows.AlikeWords() == 0)) {
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
-    s.held = held.Most(s);
+    HoldEvenSteps(sized, held, s);
     // A little does not make up for what it costs. Source: docs/schedulers.md.
     constexpr double kLeastShare = 0.1;
     if (held.Share(s, s.held) < kLeastShare * sized.large_inputs) s.held = 0;
