@@ -1,6 +1,6 @@
 // Steps that stay: CTAs that share rows read their parts for the states of these rows, and again
 // behind the barrier of the grid, where the states are merged. In one launch a CTA and its shared
-// memory stay, and there the first steps of its part:
+// memory stay, and there the first steps that it takes of a row:
 //
 //   first phase    0  1  2 | 3  4  5    from memory; what is loaded of 0, 1 and 2 is stored
 //   barrier of the grid
@@ -89,7 +89,8 @@ Expander::SpaceState Expander::VectorByVector(int index) {
   vectors.steps = steps.steps * registers_;
   vectors.step = out_.env->FreshSymbol("vector", 0, vectors.steps - 1);
   const SymInt first = Substitute(Substitute(steps.column, u_, 0), steps.step, 0);
-  vectors.column = first + vectors.step * (options_.columns_per_step / registers_);
+  vectors.column =
+      first + vectors.step * (options_.columns_per_step / registers_ * options_.split);
   vectors.mask = MaskOf(vectors, has_ends_);
   MapColumn(tile_.spaces[index], vectors, lets_);
   return vectors;

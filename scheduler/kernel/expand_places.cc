@@ -113,20 +113,16 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
   if (even_piece_ > 0 && state.persistent) state.end = Min(state.end, (rank_ + 1) * even_piece_);
   // No columns at all: one step, in which all of them are masked.
   if (!state.persistent && !covered.is_same(0)) {
-    // A thread has as many vectors of each CTA's part, so that no CTA but the last ones has less to
-    // do; the last step may have fewer than the others.
-    const int64_t of_vector = per_step / registers_;
-    const SymInt columns =
-        split > 1 ? CeilDiv(CeilDiv(covered, split), of_vector) * of_vector : covered;
-    state.steps = CeilDiv(columns, per_step);
+    // CTAs that share a row take its vectors in turn: no CTA has less to do than others but for one
+    // vector a thread, and all of them read what lies close together, which memory answers sooner.
+    state.steps = CeilDiv(covered, per_step * split);
     if (!state.steps.is_same(1)) {
       state.step = out_.env->FreshSymbol(absl::StrCat("step", index), 0, state.steps - 1);
-      state.column += state.step * per_step;
+      state.column += state.step * (per_step * split);
     }
     if (split > 1) {
-      state.column += part_ * columns;
-      if (!ProvablyDivisible(columns, per_step))
-        state.end = Min(state.end, head + (part_ + 1) * columns);
+      const int64_t of_vector = per_step / registers_;
+      state.column += u_ * (of_vector * (split - 1)) + part_ * of_vector;
     }
   }
   state.mask = MaskOf(state, cut);

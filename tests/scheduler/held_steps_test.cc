@@ -289,6 +289,27 @@ TEST(HeldSteps, NotLittle) {
   }
 }
 
+// What a CTA reads in its last step is a quarter of a step at least.
+TEST(HeldSteps, TheLastOneIsNotNearlyEmpty) {
+  for (const std::string dtype : {"bf16", "f32"}) {
+    const absl::StatusOr<Fusion> group = ParseFusion(Forward(dtype));
+    ASSERT_TRUE(group.ok()) << group.status();
+    for (const int64_t pixels : {12544, 13000, 16900, 25088, 50176}) {
+      ScheduleContext context;
+      context.sizes = {pixels, 1024};
+      context.device = Devices()[0];
+      const absl::StatusOr<Schedule> s =
+          FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+      ASSERT_TRUE(s.ok()) << s.status();
+      if (s->held == 0) continue;
+      const int64_t at_once = s->columns_per_step() / s->registers * s->split;
+      const int64_t vectors = (pixels + at_once - 1) / at_once;
+      const int64_t last = (vectors - 1) % s->registers + 1;
+      EXPECT_GE(4 * last, s->registers) << pixels << s->ToString();
+    }
+  }
+}
+
 // All that fits beside the states, for as many CTAs an SM as the launch needs.
 TEST(HeldSteps, AsManyAsHaveRoom) {
   constexpr int64_t kSmBytes = 228 * 1024, kOfDriver = 1024;
