@@ -444,8 +444,9 @@ __device__ __forceinline__ void seam_grid_barrier(unsigned* arrivals) {
   __syncthreads();
 }
 )"},
-    // CTAs start once those of the previous launch in the stream have ended, before all can read what
-    // they wrote. Sooner, by griddepcontrol.launch_dependents, some SMs get more of them than others.
+    // CTAs start once those of the previous launch in the stream have ended, before all can read
+    // what they wrote. Sooner, by griddepcontrol.launch_dependents, some SMs get more of them than
+    // others.
     {"seam_await_predecessor", R"(
 __device__ __forceinline__ void seam_await_predecessor() {
 #if __CUDA_ARCH__ >= 900

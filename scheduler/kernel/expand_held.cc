@@ -89,8 +89,7 @@ Expander::SpaceState Expander::VectorByVector(int index) {
   vectors.steps = steps.steps * registers_;
   vectors.step = out_.env->FreshSymbol("vector", 0, vectors.steps - 1);
   const SymInt first = Substitute(Substitute(steps.column, u_, 0), steps.step, 0);
-  vectors.column =
-      first + vectors.step * (options_.columns_per_step / registers_ * options_.split);
+  vectors.column = first + vectors.step * (options_.columns_per_step / registers_ * options_.split);
   vectors.mask = MaskOf(vectors, has_ends_);
   MapColumn(tile_.spaces[index], vectors, lets_);
   return vectors;
