@@ -12,7 +12,7 @@ NHWC, bf16 and f32. A line a case:
             in a `cluster` of 16, on the `chip` together with all others, or nowhere (`memory`: they are read twice).
             With the channels last a reduction shares 32-byte sectors with its neighbours, and these stay together.
   fraction  the copy kernel's time for that traffic, from the same run, over the time of the graph
-  kernels   of which one that finishes what its CTAs left in parts may be launched once more for that
+  kernels   of which one that finishes what its CTAs left in parts may be launched once more for each further phase
 
 --dry-run needs no GPU. It compiles, and prints of each kernel its schedule, registers, spills and CTAs, how many
 statements of it read and write each big tensor, and how many bytes an SM has under way while it loads.

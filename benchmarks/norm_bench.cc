@@ -13,7 +13,7 @@
 // times the alternatives of scheduler/alternatives.h and prints the best beside the heuristic's;
 // --vary "registers=2,4 stages=2,3 pace=0,1" those that differ in these fields
 // (scheduler/variants.h), and prints all;
-// with --apart, partial states are finished by launches of their own; with --any-order, sums over
+// with --apart, partial states are finished by kernels of their own; with --any-order, sums over
 // rows are summed in whatever order CTAs take the rows.
 #include <algorithm>
 #include <cstdio>

@@ -76,12 +76,12 @@ class Collector {
     const double sets = std::ceil(rows / static_cast<double>(s.rows_per_cta()));
     const double columns = static_cast<double>(std::max<int64_t>(sized_.columns, 1));
     const double step = static_cast<double>(s.columns_at_once());
-    // Of a part that CTAs share, the last step may have fewer vectors than the others.
+    // Of a row that CTAs share, a CTA's last step may have fewer vectors than its others.
     const double unit = s.split > 1 ? step / s.registers : step;
-    const double part = s.persistent ? step : std::ceil(columns / (unit * s.split)) * unit;
+    const double of_cta = s.persistent ? step : std::ceil(columns / (unit * s.split)) * unit;
     // The ends of a shifted row are not counted.
-    const double covered = rows * std::min(columns, part * s.split) /
-                           (sets * static_cast<double>(s.rows_per_cta()) * part * s.split);
+    const double covered = rows * std::min(columns, of_cta * s.split) /
+                           (sets * static_cast<double>(s.rows_per_cta()) * of_cta * s.split);
     // CTAs beyond those that are there at once come in waves, the last of which is not full.
     const double ctas = s.grid > 0 ? s.grid : sets * s.split * s.cluster;
     const double waves = ctas / (ctas_per_sm * device.sms);
@@ -141,12 +141,12 @@ class RowAlternatives {
         fixed_lanes_(sized.shape.outer || (sized.beside > 1 && sized.run < sized.columns)),
         collector_(sized, chosen) {}
 
-  // What CTAs leave in parts can be finished by their own launch.
+  // What CTAs leave in parts can be finished by their own kernel.
   bool MayFinishThere(const Schedule& s, int64_t ctas) const {
     return crossed_ && s.cluster == 1 && ctas <= ResidentCtas(s, device_);
   }
 
-  // The chosen one, finished by a launch of its own instead of the same one, or the other way
+  // The chosen one, finished by a kernel of its own instead of the same one, or the other way
   // round.
   void FinishOtherwise() {
     if (chosen_.grid == 0 || !MayFinishThere(chosen_, chosen_.grid)) return;
@@ -509,7 +509,7 @@ class RowAlternatives {
   const int states_;
   const bool crossed_;
   const double alike_words_;
-  const bool apart_;  // The chosen one is finished by a launch of its own, though it need not be.
+  const bool apart_;  // The chosen one is finished by a kernel of its own, though it need not be.
   const bool fixed_lanes_;
   Collector collector_;
   std::map<int, double> words_;  // By points.

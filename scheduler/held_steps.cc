@@ -168,13 +168,13 @@ int HeldSteps::Most(const Schedule& s) const {
   const int64_t room = of_cta / kUnitBytes * kUnitBytes - kDriverBytes;
   const int64_t step = point_bytes_ * s.registers * s.vector * s.threads();
   if (step == 0) return 0;
-  const int64_t steps = CeilDivide(ColumnsOfPart(s), s.columns_per_step());
+  const int64_t steps = CeilDivide(ColumnsOfCta(s), s.columns_per_step());
   return static_cast<int>(std::clamp<int64_t>((room - states) / step, 0, steps));
 }
 
 double HeldSteps::Share(const Schedule& s, int steps) const {
   return std::min(1.0, static_cast<double>(steps * s.columns_per_step()) /
-                           static_cast<double>(ColumnsOfPart(s)));
+                           static_cast<double>(ColumnsOfCta(s)));
 }
 
 }  // namespace seam

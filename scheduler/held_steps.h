@@ -1,5 +1,5 @@
 // HeldSteps: what CTAs that share rows may leave in shared memory from one phase of a launch to the
-// next, and for how many steps of their parts there is room.
+// next, and for how many steps of each there is room.
 //
 // Thread-safety: immutable once built.
 #pragma once
@@ -25,14 +25,14 @@ class HeldSteps {
   // With the facts and the alignment of `s`. Errors: those of Trace.
   static absl::StatusOr<HeldSteps> Of(const SizedGroup& sized, const Schedule& s);
 
-  // How many steps of a part a CTA has room for, where the device holds all CTAs at once; at most
-  // those that there are.
+  // How many steps a CTA has room for, where the device holds all CTAs at once; at most those that
+  // there are.
   int Most(const Schedule& s) const;
-  // What part of all columns that is.
+  // What share of all columns that is.
   double Share(const Schedule& s, int steps) const;
 
  private:
-  int64_t ColumnsOfPart(const Schedule& s) const { return CeilDivide(columns_, s.split); }
+  int64_t ColumnsOfCta(const Schedule& s) const { return CeilDivide(columns_, s.split); }
   HeldSteps(const SizedGroup& sized, absl::Span<const TracedKernel> kernels);
 
   int64_t rows_, columns_;

@@ -28,8 +28,8 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
 
 namespace {
 
-// A warp along what is contiguous, eight of them in a CTA, and as many CTAs a row as it takes for
-// one step to cover each one's part.
+// A warp along what is contiguous, eight of them in a CTA, and as many CTAs a row as cover it in
+// one step.
 void ArrangeColumns(const SizedGroup& sized, Schedule& s) {
   constexpr int kWarps = 8;
   if (s.outer) {

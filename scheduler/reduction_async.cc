@@ -56,7 +56,7 @@ int64_t SmBytes(const DeviceInfo& device) { return device.smem_bytes_per_cta + k
 bool HasRoom(const SizedGroup& sized, const Schedule& s, bool any) {
   const absl::StatusOr<LaunchPlan> plan = Lower(*sized.group, s);
   if (!plan.ok()) return false;
-  // Of several some may finish states in the same launch.
+  // Of several some may finish states in the same kernel.
   const int ctas = any ? 1 : std::max(1, s.min_ctas_per_sm);
   const int64_t beside = any ? kOfDriver : kOtherSharedBytes;
   return absl::c_all_of(plan->launches, [&](const KernelLaunch& launch) {

@@ -120,7 +120,7 @@ absl::Status CheckSchedule(const Schedule& s) {
              (s.vector == 1 || s.split > 1 || s.threads() % s.rows_per_cta() != 0)) {
     broken = "of vectors of rows a cluster takes those that have as many threads each";
   } else if (s.cluster > 1 && s.one_launch) {
-    broken = "what clusters leave in parts is finished in a launch of its own";
+    broken = "what clusters leave in parts is finished by a kernel of its own";
   } else if (s.neighbours < 1) {
     broken = "neighbours is below 1";
   } else if (s.neighbours > 1 &&
@@ -131,7 +131,7 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {
-    broken = "only between the phases of one launch in which CTAs share rows steps are held";
+    broken = "only between the phases of one kernel in which CTAs share rows steps are held";
   } else if (!power_of_two(s.alignment_bytes)) {
     broken = "alignment_bytes is no power of two";
   } else if (s.min_ctas_per_sm < 0) {

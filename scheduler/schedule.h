@@ -66,8 +66,10 @@ struct Schedule {
   int finish_lanes = 1;     // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
-  int held = 0;  // Of CTAs that share a row, in one launch: steps at the beginning of each one's
-                 // part that stay in its shared memory from phase to phase; others are read again.
+                            // The phases are launched together or one after the other, as the
+                            // backend likes.
+  int held = 0;  // Of CTAs that share a row, in one launch: the first steps of each one, which stay
+                 // in its shared memory from phase to phase; others are read again.
   bool shift = false;  // Vectors begin at a row's first aligned address; the elements before it,
                        // and those after the last whole vector, are computed one a thread.
   bool early = false;  // What all rows read alike, weights above all, is loaded before the
@@ -121,7 +123,7 @@ struct Schedule {
 //    whole (cluster > 1: persistent, not shift, lanes_per_row 32, row_warps 1, grid a multiple of
 //    it) or, with
 //    vectors along rows, a CTA's rows (outer: vector > 1, split 1, threads a multiple of the rows);
-//    what finishes states is a launch of its own (cluster > 1: not one_launch);
+//    what finishes states is a kernel of its own (cluster > 1: not one_launch);
 //  - neighbours is at least 1; those that are rows lie in a CTA all together, vectors of them, and
 //    have as many of its threads each (neighbours > 1: outer, vector > 1, the CTA's rows a multiple
 //    of it and its threads of these);

@@ -246,7 +246,7 @@ int Tracer::AddReduction(kernel::TileReduction reduction, ExprId e) {
   return static_cast<int>(tile_.reductions.size()) - 1;
 }
 
-// Partial states: of split rows those of all rows, part after part; where rows are crossed, one a
+// Partial states: of split rows those of all rows, CTA after CTA; where rows are crossed, one a
 // row, one for each column that it keeps, or, of all that the reduction keeps, one a place.
 int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
   const std::vector<PartialSlot> slots = PartialSlots(group_, shape_);

@@ -214,7 +214,8 @@ struct LaunchConfig {
   int64_t dynamic_smem_bytes = 0;
   bool cooperative = false;  // The whole grid is resident, so that it may synchronize.
   // The kernel may start before its predecessor in the stream has ended; it waits itself
-  // (griddepcontrol.wait) before it reads what the predecessor writes.
+  // (griddepcontrol.wait) before it reads or writes what a predecessor does: later launches rely on
+  // that.
   bool programmatic_dependent_launch = false;
 };
 

@@ -29,13 +29,14 @@ struct ExpandOptions {
   // turn, the columns of the body are those of the first turn. Without it, columns are cut into
   // vectors from the first one on.
   std::optional<SymInt> start;
-  // CTAs that share a row, each taking one contiguous range of columns. Reductions along the
-  // columns that have `partials` also end as partial states in memory: for reduction i, component
-  // c, element [part * rows + row] of buffer partials[i][c]. Those that keep some columns leave a
-  // state for each, and each CTA of a cluster its own: element [(row * cluster + rank) * kept + k].
+  // CTAs that share a row and take its vectors in turn. Reductions along the columns that have
+  // `partials` also end as partial states in memory: for reduction i, component c, element
+  // [n * rows + row] for the nth of the row's CTAs, of buffer partials[i][c]. Those that keep some
+  // columns leave a state for each, and each CTA of a cluster its own: element
+  // [(row * cluster + rank) * kept + k].
   int split = 1;
-  // With split: the first steps of each CTA's part, as many as `held`, stay in shared memory, of
-  // these loads, which are of inputs at a row and column of a space that CTAs share.
+  // With split: the first steps of each CTA, as many as `held`, stay in shared memory, of these
+  // loads, which are of inputs at a row and column of a space that CTAs share.
   int held = 0;
   std::vector<HeldLoad> held_loads;
   // CTAs that take rows in turn; 0: a CTA for each set of rows. Reductions over rows then leave the

@@ -1,4 +1,4 @@
-// Steps that stay: CTAs that share rows read their parts for the states of these rows, and again
+// Steps that stay: CTAs that share rows read their vectors for the states of these rows, and again
 // behind the barrier of the grid, where the states are merged. In one launch a CTA and its shared
 // memory stay, and there the first steps that it takes of a row:
 //

@@ -159,10 +159,7 @@ SymInt Expander::MaskOfLast(SymInt mask) const {
 // Whether the columns, of a row's body or of a row without ends, are inside.
 SymInt Expander::MaskOf(const SpaceState& state, bool body) const {
   const SymInt first = Substitute(state.column, v_, 0);
-  if (body) {
-    const SymInt whole = SymLe(first + 2 * vector_, state.extent);
-    return state.end.is_same(state.extent) ? whole : SymAnd(whole, SymLt(first, state.end));
-  }
+  if (body) return SymLe(first + 2 * vector_, state.extent);
   // A vector lies wholly inside or outside when both ends are multiples of it.
   const bool whole =
       !outer_ && ProvablyDivisible(state.extent, vector_) && ProvablyDivisible(first, vector_);

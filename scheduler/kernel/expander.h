@@ -72,7 +72,8 @@ class Expander {
     SymInt step;  // Loop symbol; absent (constant 0) when one step covers the space.
     SymInt steps = 1;
     SymInt column;    // Over u, v and step.
-    SymInt end;       // Of the columns of the CTA.
+    SymInt end;       // Of the row's columns, or of those of the CTA's piece where a cluster cuts
+                      // evenly.
     SymInt mask = 1;  // column is inside, over u, v and step.
     std::unique_ptr<SymImporter> importer;
     std::map<TileId, int> resident;  // Loads and computed values held in fragments between passes.

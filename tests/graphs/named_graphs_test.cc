@@ -88,7 +88,7 @@ absl::StatusOr<std::string> ReasonsOf(const NamedGraph& graph, int kernels) {
   }
   const auto groups = cut.segmented.groups();
   if (reasons.empty() && absl::c_count_if(groups, is_kernel) < kernels)
-    return std::string("what is left in parts is finished by a launch of its own");
+    return std::string("what is left in parts is finished by a kernel of its own");
   if (reasons.empty()) return std::string("no merge was tried");
   return absl::StrJoin(reasons, "; ");
 }

@@ -154,7 +154,7 @@ TEST(Clusters, NeedWholeRowsInTurn) {
   s.grid = 12;
   EXPECT_TRUE(CheckSchedule(s).ok());
   s.one_launch = true;
-  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("a launch of its own"));
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("a kernel of its own"));
   s.one_launch = false;
   s.grid = 14;
   EXPECT_FALSE(CheckSchedule(s).ok());

@@ -1,5 +1,5 @@
 // Groups in which some reductions cross the rows that others keep: CTAs take rows in turn, leave
-// partial states, and finish behind a barrier of the grid.
+// partial states, and finish in a later phase.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -322,8 +322,8 @@ TEST(CrossedRows, CtasWithoutRowsWhoseStatesLieInMemory) {
   }
 }
 
-// Phases of one launch for a grid that the device holds, of which all CTAs have something to merge;
-// else launches of their own.
+// Phases of one kernel for a grid that the device holds, of which all CTAs have something to merge;
+// else kernels of their own.
 TEST(CrossedRows, OneLaunchWhereTheGridFits) {
   struct Plan {
     Schedule schedule;

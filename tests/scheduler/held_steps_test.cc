@@ -130,8 +130,8 @@ GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
   return {.sizes = std::move(sizes), .edit = edit};
 }
 
-// Parts that end inside a step, are shorter than others or empty; rows beyond the end, or that end
-// inside a vector; all steps held, some, more than there are.
+// CTAs whose columns end inside a step, that have fewer than others or none; rows beyond the end,
+// or that end inside a vector; all steps held, some, more than there are.
 TEST(HeldSteps, RowsThatAreNeighbours) {
   for (const char* dtype : {"bf16", "f32"}) {
     for (const std::string& text : {Forward(dtype), Backward(dtype)}) {
@@ -163,7 +163,7 @@ TEST(HeldSteps, RowsThatLieBehindEachOther) {
   }
 }
 
-// Nothing stays but what phases have in common, nor where parts have a single step.
+// Nothing stays but what phases have in common, nor where CTAs have a single step.
 TEST(HeldSteps, OnlyWhatIsReadAgain) {
   constexpr char kText[] = R"(fusion some {
     symbol M
@@ -294,18 +294,20 @@ TEST(HeldSteps, TheLastOneIsNotNearlyEmpty) {
   for (const std::string dtype : {"bf16", "f32"}) {
     const absl::StatusOr<Fusion> group = ParseFusion(Forward(dtype));
     ASSERT_TRUE(group.ok()) << group.status();
-    for (const int64_t pixels : {12544, 13000, 16900, 25088, 50176}) {
-      ScheduleContext context;
-      context.sizes = {pixels, 1024};
-      context.device = Devices()[0];
-      const absl::StatusOr<Schedule> s =
-          FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
-      ASSERT_TRUE(s.ok()) << s.status();
-      if (s->held == 0) continue;
-      const int64_t at_once = s->columns_per_step() / s->registers * s->split;
-      const int64_t vectors = (pixels + at_once - 1) / at_once;
-      const int64_t last = (vectors - 1) % s->registers + 1;
-      EXPECT_GE(4 * last, s->registers) << pixels << s->ToString();
+    for (const int64_t channels : {512, 1024}) {
+      for (const int64_t pixels : {12544, 13000, 16900, 25088, 50176}) {
+        ScheduleContext context;
+        context.sizes = {pixels, channels};
+        context.device = Devices()[0];
+        const absl::StatusOr<Schedule> s =
+            FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+        ASSERT_TRUE(s.ok()) << s.status();
+        if (s->held == 0) continue;
+        const int64_t at_once = s->columns_per_step() / s->registers * s->split;
+        const int64_t vectors = (pixels + at_once - 1) / at_once;
+        const int64_t last = (vectors - 1) % s->registers + 1;
+        EXPECT_GE(4 * last, s->registers) << pixels << " x " << channels << s->ToString();
+      }
     }
   }
 }
