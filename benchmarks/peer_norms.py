@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Times PyTorch on the normalizations of norm_bench, eager and compiled, and adds the figures to a file of norm_bench's.
 
-usage: benchmarks/peer_norms.py FILE.json [--seconds 240] [--columns 1024,4096] [--ops softmax] [--dtypes bf16] [--impls torch] [--keep]
+usage: benchmarks/peer_norms.py FILE.json [--seconds 240] [--columns 1024,4096] [--ops softmax] [--dtypes bf16] [--impls torch]
 
 FILE is what `norm_bench --json` wrote on the same machine just before; operations, types, sizes and least bytes are its
 own, and so is the memcpy that fractions refer to. Each of its rows is timed as `torch` (eager), `torch_compile` and
 `torch_compile_max` (max-autotune, without CUDA graphs, which would hide what kernels cost); what does not fit into the
-seconds is left out and said. Needs PyTorch with CUDA.
+seconds is left out and said. What the file has of PyTorch already stays but where it is timed again, and each figure is
+written when it is there. Needs PyTorch with CUDA.
 """
 import argparse
 import json
@@ -67,13 +68,10 @@ def main():
     parser.add_argument('--seconds', type=float, default=240)
     for name in ('columns', 'ops', 'dtypes', 'impls'):
         parser.add_argument(f'--{name}', type=lambda text: text.split(','))
-    parser.add_argument('--keep', action='store_true', help='add to the figures of an earlier call')
     options = parser.parse_args()
     with open(options.file, encoding='utf-8') as file:
         figures = json.load(file)
     ours = [row for row in figures['rows'] if row.get('impl', 'seam') == 'seam']
-    of_seam = [row for row in figures['rows'] if row.get('impl', 'seam').startswith('seam')]
-    figures['rows'] = list(figures['rows'] if options.keep else of_seam)
     figures['torch'] = torch.__version__
     begin, left_out = time.time(), 0
     for row in ours:
@@ -100,13 +98,14 @@ def main():
                 torch.cuda.empty_cache()
             rate = least_bytes / ms * 1e-6
             fraction = rate / figures['memcpy_gb_per_s']
-            figures['rows'].append({'impl': impl, 'op': op, 'dtype': dtype, 'columns': columns, 'ms': round(ms, 5),
-                                    'gb_per_s': round(rate), 'fraction': round(fraction, 4)})
+            case = {'impl': impl, 'op': op, 'dtype': dtype, 'columns': columns}
+            figures['rows'] = [row for row in figures['rows'] if not case.items() <= row.items()]
+            figures['rows'].append(case | {'ms': round(ms, 5), 'gb_per_s': round(rate), 'fraction': round(fraction, 4)})
             print(f'{op:20} {dtype:5} {columns:7} {impl:18} {ms:9.4f} ms {fraction:6.3f}', flush=True)
+            with open(options.file, 'w', encoding='utf-8') as file:
+                json.dump(figures, file, indent=0)
     if left_out:
         print(f'{left_out} figures left out: {options.seconds:g} s are over', file=sys.stderr)
-    with open(options.file, 'w', encoding='utf-8') as file:
-        json.dump(figures, file, indent=0)
 
 
 main()
