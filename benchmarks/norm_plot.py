@@ -50,7 +50,7 @@ def main():
         axes.set_xlabel('columns of a row')
         axes.set_ylabel('fraction of a memcpy')
         axes.set_title(f"{op.replace('_', ' ')}, {dtype}, {figures['elements']:,} elements, {figures['device']}", fontsize=9)
-        axes.legend(fontsize=8, loc='lower left')
+        axes.legend(fontsize=8, loc='lower center', ncols=5)
         plot.tight_layout()
         plot.savefig(os.path.join(sys.argv[2], f'{op}_{dtype}.svg'), metadata={'Date': None})
         pyplot.close(plot)
