@@ -45,15 +45,11 @@ void HoldEvenSteps(const SizedGroup& sized, const HeldSteps& held, Schedule& s) 
   const auto loaded = [&](const Schedule& t) {
     return static_cast<double>(CeilDivide(vectors, t.registers) * t.registers);
   };
-  // Vectors that a CTA holds of those it has.
-  const auto stay = [&](const Schedule& t) {
-    return std::min(vectors, int64_t{t.held} * t.registers);
-  };
   const int most = s.registers;
   Schedule t = s;
   while (--t.registers * 8 >= most * 5) {
     t.held = held.Most(t);
-    const bool holds_less = stay(t) < stay(s);
+    const bool holds_less = held.Share(t, t.held) < held.Share(s, s.held);
     if (!holds_less && loaded(t) < (1 - kLeastGain) * loaded(s)) s = t;
   }
 }
@@ -70,8 +66,9 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
          sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
   }
-  // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and it
-  // costs less than the next phase where there are few turns before it and several states.
+  // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and where
+  // there are few turns before it and several states it cost less than a barrier of the grid.
+  // Source: docs/schedulers.md, "Few turns".
   constexpr int kMostFinishTurns = 8;
   const bool few_ctas = sized.finished * s.finish_lanes > kMostFinishTurns * 32 * ctas;
   s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device) && !few_ctas &&
