@@ -483,7 +483,7 @@ class RowAlternatives {
   // Bytes of shared memory that a CTA has for stages.
   int64_t RoomFor(const Schedule& s) const {
     return device_.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes -
-           rows_.KeptBytes(s) - (s.blocks ? BlockBytes(s) : 0) -
+           rows_.StateBytes(s) - (s.blocks ? BlockBytes(s) : 0) -
            (s.async ? rows_.AsyncBytes(s) : 0);
   }
 

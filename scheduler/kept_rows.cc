@@ -105,11 +105,13 @@ int KeptRows::KeptWords(const Schedule& s) const {
   return words;
 }
 
-int64_t KeptRows::KeptBytes(const Schedule& s) const {
+int64_t KeptRows::StateBytes(const Schedule& s) const {
+  const int64_t sets = s.shift ? s.rows_per_cta() : s.row_warps;
   int64_t bytes = 0;
   for (const kernel::TileReduction& r : traced_.tile.reductions) {
-    if (r.over != kernel::Over::SomeColumns) continue;
-    const int64_t states = WindowOf(r, s).states() * s.rows_per_cta();
+    int64_t states = 0;
+    if (r.over == kernel::Over::SomeColumns) states = WindowOf(r, s).states() * s.rows_per_cta();
+    if (r.over == kernel::Over::Rows) states = sets / 2 * s.columns_per_step();
     for (int c = 0; c < kernel::NumComponents(r.op); ++c)
       bytes += states * DTypeBytes(kernel::ComponentType(r.op, r.dtype, c));
   }

@@ -33,12 +33,14 @@ class KeptRows {
   // Registers for what all rows read alike at a point, weights above all.
   double AlikeWords() const;
 
-  // Of reductions that keep some columns: registers of a thread for its states, bytes of shared
-  // memory for what a CTA's threads leave of them, and after so many columns it is the same ones'
-  // turn again; 0 where that is not known.
+  // Of reductions that keep some columns: registers of a thread for its states, and after so many
+  // columns it is the same ones' turn again; 0 where that is not known.
   int KeptWords(const Schedule& s) const;
-  int64_t KeptBytes(const Schedule& s) const;
   int64_t KeptPeriod() const;
+
+  // Bytes of shared memory in which a CTA's threads leave states of columns for each other: of
+  // those that are kept, and where the states of its rows are merged.
+  int64_t StateBytes(const Schedule& s) const;
 
   // Whether it saves an exchange of a cluster's CTAs or a pass over memory to have a sum of
   // exponentials in the pass of its maximum (Schedule::online), for an exponential more of each

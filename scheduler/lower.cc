@@ -95,7 +95,7 @@ struct Stage {
   std::string suffix;  // Of the kernel's name.
 };
 
-// For merging the states that `places` places left, or, if 0, rows: neighbouring results to
+// For merging the states that `places` CTAs left, or, if 0, rows: neighbouring results to
 // neighbouring lanes, or, where there is one result, a CTA for its states. A thread has the loads
 // of eight states under way.
 Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int places) {
@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
     }
     return stages;
   }
-  trace.places = static_cast<int>(schedule.rows_at_once());
+  trace.places = schedule.places();
   trace.pieces = schedule.cluster;
   stages.push_back({shape, schedule, trace, ""});
   trace.finish = true;
@@ -164,6 +164,12 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
     return absl::InvalidArgumentError(
         absl::StrCat("group ", std::string(group.name()),
                      ": rows that others cross are not taken in turn in vectors of them"));
+  }
+  if (absl::c_linear_search(shape.crosses, Crossing::kRows) && !schedule.persistent &&
+      schedule.rows_per_cta() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", std::string(group.name()),
+                     ": states of columns that lie in memory are those of one row a CTA"));
   }
   if (shape.keeps_columns() && (schedule.shift || schedule.runs)) {
     return absl::InvalidArgumentError(
@@ -195,7 +201,7 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
         return elements(shape.rows) * elements(shape.kept[e.index()].axes) * schedule.cluster;
       case Crossing::kRows:
       case Crossing::kAll:
-        return elements(shape.axes.kept(e)) * schedule.rows_at_once();
+        return elements(shape.axes.kept(e)) * schedule.places();
     }
     return SymInt(0);
   };

@@ -173,7 +173,7 @@ void BringFewTurns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   t.grid = CtasOfClusters(sized, t);
   const double words = rows.Words(t.registers, t) + rows.AlikeWords() + kOtherRegisters;
   if (words <= RegistersFor(device, t.threads() * t.min_ctas_per_sm) &&
-      rows.AsyncBytes(t) + rows.KeptBytes(t) + kOtherSharedBytes <=
+      rows.AsyncBytes(t) + rows.StateBytes(t) + kOtherSharedBytes <=
           device.smem_bytes_per_cta / t.min_ctas_per_sm) {
     s = t;
   }
@@ -202,7 +202,7 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
       // With registers to spare compilers load weights and unpack narrow data ahead.
       if (ctas == 1) words += c.registers * c.vector * (rows.AlikeWords() + (narrow ? 0.5 : 0));
       if (words > 65536 / (ctas * c.threads()) - kOtherRegisters ||
-          rows.KeptBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
+          rows.StateBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
         continue;
       }
       c.grid = CtasOfClusters(sized, c);
@@ -254,7 +254,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     const int64_t stage = pinned_rows.StageBytes(c);
     if (stage == 0) continue;
     const int64_t room =
-        device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.KeptBytes(c);
+        device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.StateBytes(c);
     if (room < 0) continue;
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < std::min(2, piece.stages)) continue;

@@ -25,7 +25,7 @@ absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   const int64_t stage = rows.StageBytes(s);
   if (stage == 0) return absl::OkStatus();
   const int64_t room = device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) -
-                       kOtherSharedBytes - rows.KeptBytes(s);
+                       kOtherSharedBytes - rows.StateBytes(s);
   const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
   if (stages < 2) return absl::OkStatus();
   s.stages = stages;

@@ -55,7 +55,7 @@ void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& s) {
 
 void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t room = sized.context.device.smem_bytes_per_cta - kOtherSharedBytes;
-  while (rows.KeptBytes(s) > room) {
+  while (rows.StateBytes(s) > room) {
     if (s.row_warps > 1) {
       s.row_warps = 1;
       continue;
@@ -71,7 +71,7 @@ void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       break;
     }
   }
-  if (const int64_t bytes = rows.KeptBytes(s); bytes > 0) {
+  if (const int64_t bytes = rows.StateBytes(s); bytes > 0) {
     s.min_ctas_per_sm =
         static_cast<int>(std::clamp<int64_t>(room / bytes, 1, std::max(1, s.min_ctas_per_sm)));
   }

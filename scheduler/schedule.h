@@ -96,8 +96,10 @@ struct Schedule {
   }
   // Columns of a row that its CTA or the CTAs of its cluster cover at once.
   int64_t columns_at_once() const { return columns_per_step() * cluster; }
-  // Where CTAs take rows in turn: rows that all of them have in hand at once.
-  int64_t rows_at_once() const { return int64_t{grid} / cluster * rows_per_cta(); }
+  // Where CTAs take rows in turn: CTAs, or clusters of them, each of which leaves a state of what
+  // reduces over rows, and rows that all of them have in hand at once.
+  int places() const { return grid / cluster; }
+  int64_t rows_at_once() const { return places() * rows_per_cta(); }
   friend bool operator==(const Schedule&, const Schedule&) = default;
   std::string ToString() const;  // One line: "reduction inner 128x4x8 persistent ..."
 };

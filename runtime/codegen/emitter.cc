@@ -601,6 +601,19 @@ class Emitter {
       text_.Line(absl::StrCat("asm(\"\" : \"+r\"(", Register(t, r), "));"));
     }
   }
+  // An instruction that needs a bit of each register, and that no value of them turns into more.
+  void Emit(const kernel::AwaitLoaded& node) {
+    std::string bits;
+    for (int fragment : node.fragments) {
+      const FragmentText& t = fragments_[fragment];
+      for (int r = 0; r < t.registers; ++r) {
+        const std::string name = Register(t, r);
+        absl::StrAppend(&bits, bits.empty() ? "" : " | ",
+                        t.elements_per_word > 0 ? name : absl::StrCat("seam_bits(", name, ")"));
+      }
+    }
+    text_.Line(absl::StrCat("seam_await_loaded(", bits, ");"));
+  }
   void Emit(const kernel::BulkCopy& node) {
     text_.Line(absl::StrCat("seam_bulk_copy(", shared_[node.array], " + ", text_.Name(node.to),
                             ", ", buffers_[node.buffer], " + ", text_.Name(node.from), ", ",

@@ -59,6 +59,9 @@ class FragmentUses {
   void Visit(const kernel::RemoteStore& node);
   void Visit(const kernel::AwaitStores&) {}
   void Visit(const kernel::KeepPacked& node) { Touch(node.fragment, true); }
+  void Visit(const kernel::AwaitLoaded& node) {
+    for (int fragment : node.fragments) Touch(fragment, false);
+  }
   void Visit(const kernel::BulkCopy&) {}
   void Visit(const kernel::AwaitCopies&) {}
   void Visit(const kernel::AsyncLoad&) {}

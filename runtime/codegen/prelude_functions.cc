@@ -499,6 +499,21 @@ __device__ __forceinline__ void seam_await_tickets(const unsigned* taken, unsign
   }
 }
 )"},
+    {"seam_bits", R"(
+__device__ __forceinline__ unsigned seam_bits(float x) { return __float_as_uint(x); }
+__device__ __forceinline__ unsigned seam_bits(double x) { return (unsigned)__double2loint(x); }
+__device__ __forceinline__ unsigned seam_bits(long long x) { return (unsigned)x; }
+__device__ __forceinline__ unsigned seam_bits(int x) { return (unsigned)x; }
+__device__ __forceinline__ unsigned seam_bits(bool x) { return x ? 1u : 0u; }
+)"},
+    // Something that asks for these bits; a sleep of no time does nothing.
+    {"seam_await_loaded", R"(
+__device__ __forceinline__ void seam_await_loaded(unsigned bits) {
+#if __CUDA_ARCH__ >= 700
+  asm volatile("{\n .reg .pred p;\n setp.eq.u32 p, %0, 0x7fc12345;\n @p nanosleep.u32 0;\n}" :: "r"(bits));
+#endif
+}
+)"},
     // Copies that a machine without them makes by the thread that starts them; waiting is a
     // barrier.
     {"seam_open_barriers", R"(

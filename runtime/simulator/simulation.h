@@ -118,6 +118,9 @@ class Simulation {
   absl::Status Execute(const CompiledStmt&, const kernel::KeepPacked&, const Lanes&) {
     return absl::OkStatus();
   }
+  absl::Status Execute(const CompiledStmt&, const kernel::AwaitLoaded&, const Lanes&) {
+    return absl::OkStatus();
+  }
   absl::Status Execute(const CompiledStmt& s, const kernel::BulkCopy& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::AwaitCopies& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::AsyncLoad& node, const Lanes& lanes);

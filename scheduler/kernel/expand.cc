@@ -43,6 +43,7 @@ absl::StatusOr<Kernel> Expander::Run() {
     if (tickets_ || KeepsPace()) OpenTickets();
     // From here on all CTAs of the cluster have begun.
     if (cluster_ > 1) w_.Emit(ClusterSync{});
+    AwaitHoisted();
     w_.Loop(turn_, turns_, false, [&] {
       if (tickets_) TakeSet();
       for (const SpaceState& space : spaces_)
@@ -357,7 +358,11 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   }
   for (TileId id : early_) LoadForStep(id, space, importer, mask);
   for (const Accumulator& a : accumulators) {
-    if (IsStreamed(a)) MoveAcrossRows<Load>(a);
+    if (!IsStreamed(a)) continue;
+    // What no turn has left yet is neutral.
+    StatesPlace at = PlaceOfCta(a);
+    at.predicate = SymAnd(at.predicate, SymGt(turn_, 0));
+    OverUnits([&] { MoveStates<Load>(a, at); });
   }
   AwaitKept(accumulators, options_.grid > 0 || !space.steps.is_same(1));
   // Values held for stores, a vector each.
@@ -487,8 +492,8 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   } else {
     points(mask, false);
   }
-  for (Accumulator& a : accumulators) {
-    if (IsStreamed(a)) MoveAcrossRows<Store>(a);
+  for (const Accumulator& a : accumulators) {
+    if (IsStreamed(a)) OverUnits([&] { MoveStates<Store>(a, PlaceOfCta(a)); });
   }
 }
 

@@ -39,9 +39,10 @@ struct ExpandOptions {
   // loads, which are of inputs at a row and column of a space that CTAs share.
   int held = 0;
   std::vector<HeldLoad> held_loads;
-  // CTAs that take rows in turn; 0: a CTA for each set of rows. Reductions over rows then leave the
-  // states of each of the grid * (rows a CTA) places, one after the other: element [place * columns
-  // + column] of the buffer for Over::Rows, [place] for Over::All.
+  // CTAs that take rows in turn; 0: a CTA for each set of rows. Reductions over rows then leave a
+  // state for each of the CTAs, or of their clusters, one after the other: element [nth * columns +
+  // column] of the buffer for Over::Rows, [nth] for Over::All. Rows that are not persistent, and
+  // that Over::Rows folds, are a CTA's only ones.
   int grid = 0;
   // Rows that bulk copies bring into shared memory ahead of the threads, the one in hand included;
   // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in

@@ -57,10 +57,10 @@ absl::Status Expander::PlaceThreads() {
         break;
       case Place::Lane:
         coordinate = Mod(FloorDiv(lane, lane_bits), extent);
-        if (m.axis == Axis::Column) {
-          at_.column_lane = coordinate;
-          for (int64_t bit = 1; bit < extent; bit *= 2)
-            at_.column_lane_masks.push_back(static_cast<int>(lane_bits * bit));
+        if (m.axis == Axis::Column) at_.column_lane = coordinate;
+        for (int64_t bit = 1; bit < extent; bit *= 2) {
+          (m.axis == Axis::Column ? at_.column_lane_masks : at_.row_lane_masks)
+              .push_back(static_cast<int>(lane_bits * bit));
         }
         lane_bits *= extent;
         break;

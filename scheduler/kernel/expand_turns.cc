@@ -214,12 +214,24 @@ void Expander::HoistLoads() {
       SpaceState& space = spaces_[tile_.passes[pass].space];
       if (!space.persistent) continue;
       for (TileId id : Collect(static_cast<int>(pass))) {
-        if (IsSameForRows(id, *space.importer)) LoadForStep(id, space, *space.importer, space.mask);
+        if (!IsSameForRows(id, *space.importer) || space.resident.contains(id)) continue;
+        LoadForStep(id, space, *space.importer, space.mask);
+        if (const auto it = space.resident.find(id); it != space.resident.end())
+          hoisted_.push_back(it->second);
       }
     }
   };
   hoist();
   AtEnds(hoist);
+}
+
+// Loads of the turns, of the next row's values above all, are under way where a turn first reads
+// what has been loaded before all of them: it is there by then.
+void Expander::AwaitHoisted() {
+  AwaitLoaded loaded{hoisted_};
+  for (const auto& [id, fragment] : values_ahead_) loaded.fragments.push_back(fragment);
+  for (const auto& [id, ahead] : ends_ahead_) loaded.fragments.push_back(ahead.fragment);
+  if (!loaded.fragments.empty()) w_.Emit(std::move(loaded));
 }
 
 // Their accumulators live through all turns: in registers where a row does, else in the memory
@@ -251,32 +263,33 @@ void Expander::StoreAcrossRows() {
   fold_turn_ = 0;
   passed_on_ = true;
   FoldAcrossThreads(whole);
+  MergeRowsOfCta();
   for (const Accumulator& a : across_rows_) {
-    if (tile_.reductions[a.id].over == Over::Rows) {
-      if (IsStreamed(a)) {
-        LeaveWithoutTurns(a);
-        continue;
-      }
-      MoveAcrossRows<Store>(a);
-      AtEnds([&] { MoveAcrossRows<Store>(a); });
-      continue;
-    }
-    for (size_t c = 0; c < a.fragments.size(); ++c) {
-      Store out{a.fragments[c], SlotOf(a)};
-      out.array = options_.partials[a.id][c];
-      out.index = PlaceOfRow();
-      out.predicate = Leader();
-      w_.Emit(out);
+    if (IsStreamed(a)) {
+      LeaveWithoutTurns(a);
+    } else {
+      OverStatesAcrossRows(a, [&] { MoveStates<Store>(a, PlaceOfCta(a)); });
     }
   }
+}
+
+// Where a CTA's states of a reduction across rows are in memory, of the first of its rows.
+Expander::StatesPlace Expander::PlaceOfCta(const Accumulator& a) const {
+  const TileReduction& r = tile_.reductions[a.id];
+  const SymInt first = SymEq(at_.row_local, 0);
+  const std::vector<int>& arrays = options_.partials[a.id];
+  if (r.over == Over::All) return {Space::Global, arrays, team_, SymAnd(first, Leader())};
+  return {Space::Global, arrays, team_ * spaces_[tile_.passes[r.pass].space].extent, first};
 }
 
 // A CTA for which there are no rows leaves neutral states, which else the first turn writes.
 void Expander::LeaveWithoutTurns(const Accumulator& a) {
   const int index = tile_.passes[tile_.reductions[a.id].pass].space;
   const auto leave = [&] {
-    OverUnits([&] { OverElements([&] { SetNeutral(a); }); });
-    MoveAcrossRows<Store>(a);
+    OverUnits([&] {
+      OverElements([&] { SetNeutral(a); });
+      MoveStates<Store>(a, PlaceOfCta(a));
+    });
   };
   w_.Branch(
       SymLe(turns_, 0),
@@ -298,23 +311,26 @@ bool Expander::IsStreamed(const Accumulator& a) const {
   return r.over == Over::Rows && !spaces_[tile_.passes[r.pass].space].persistent;
 }
 
-// The states of a step's columns from or to memory, in vectors where it is aligned. What no turn
-// has written yet is neutral.
+// The states of a vector's columns, or the one of all columns, from or to memory.
 template <typename Move>
-void Expander::MoveAcrossRows(const Accumulator& a) {
+void Expander::MoveStates(const Accumulator& a, const StatesPlace& at) {
   const TileReduction& r = tile_.reductions[a.id];
   const SpaceState& space = spaces_[tile_.passes[r.pass].space];
   const StateOperands neutral = NeutralState(r);
   for (size_t c = 0; c < a.fragments.size(); ++c) {
     Move move{a.fragments[c], SlotOf(a)};
-    move.array = options_.partials[a.id][c];
-    move.index = PlaceOfRow() * space.extent + space.column;
-    move.predicate = space.mask;
-    if constexpr (std::is_same_v<Move, Load>) {
-      move.predicate = SymAnd(move.predicate, SymGt(turn_, 0));
-      move.fill = neutral[c].constant;
+    move.space = at.space;
+    move.array = at.arrays[c];
+    move.index = at.first;
+    move.predicate = at.predicate;
+    if constexpr (std::is_same_v<Move, Load>) move.fill = neutral[c].constant;
+    if (r.over == Over::All) {
+      w_.Emit(move);
+      continue;
     }
-    OverUnits([&] { EmitForVector(move); });
+    move.index += space.column;
+    move.predicate = SymAnd(move.predicate, space.mask);
+    EmitForVector(move);
   }
 }
 
@@ -335,8 +351,8 @@ void Expander::EmitForVector(Move move) {
   }
 }
 
-template void Expander::MoveAcrossRows<Load>(const Accumulator&);
-template void Expander::MoveAcrossRows<Store>(const Accumulator&);
+template void Expander::MoveStates<Load>(const Accumulator&, const StatesPlace&);
+template void Expander::MoveStates<Store>(const Accumulator&, const StatesPlace&);
 template void Expander::EmitForVector<Load>(Load);
 template void Expander::EmitForVector<Store>(Store);
 

@@ -12,6 +12,7 @@
 //   expand_row_values.cc  what follows from those states, a row a thread
 //   expand_kept.cc     reductions that keep some of a row's columns
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
+//   expand_merge_rows.cc   the states of a CTA's rows, merged before it leaves them
 //   expand_async.cc    rows that threads bring to shared memory themselves
 //   expand_blocks.cc   rows that go through shared memory together
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
@@ -62,7 +63,7 @@ class Expander {
     SymInt row_local;  // Row within the CTA.
     SymInt column;     // Within one step, over u and, when vectors lie along columns, v.
     SymInt column_lane, column_warp;  // Which of the row's threads this one is.
-    std::vector<int> column_lane_masks;
+    std::vector<int> column_lane_masks, row_lane_masks;
     int64_t rows_per_cta = 1, column_warps = 1;
   };
 
@@ -155,6 +156,15 @@ class Expander {
     SymInt kept, inner;
     KeptWindow window;
     std::vector<int> arrays;  // Of the components.
+  };
+
+  // Where states of a reduction across rows lie, an array for each component: that of all columns,
+  // or of the first one.
+  struct StatesPlace {
+    Space space;
+    std::vector<int> arrays;
+    SymInt first;
+    SymInt predicate;
   };
 
   // A load that bulk copies make, and the ends of such a row, loaded a turn ahead.
@@ -396,15 +406,18 @@ class Expander {
   bool KeepsPace() const { return options_.pace > 0 && !tickets_ && !copied_.empty(); }
   void KeepPace();
   void HoistLoads();
+  void AwaitHoisted();
   void OpenAcrossRows();
   void StoreAcrossRows();
   bool IsStreamed(const Accumulator& a) const;
   void LeaveWithoutTurns(const Accumulator& a);
+  StatesPlace PlaceOfCta(const Accumulator& a) const;
+  void MergeRowsOfCta();
+  void TakeStates(const Accumulator& a, const StatesPlace& at);
   template <typename Move>
-  void MoveAcrossRows(const Accumulator& a);
+  void MoveStates(const Accumulator& a, const StatesPlace& at);
   template <typename Move>
   void EmitForVector(Move move);
-  SymInt PlaceOfRow() const { return team_ * at_.rows_per_cta + at_.row_local; }
 
   // Writes what `body` does for the ends: vectors of one element, and columns, residents and levels
   // of their own.
@@ -439,6 +452,13 @@ class Expander {
     } else {
       body();
     }
+  }
+  // Writes `body` for each vector of columns of which a thread has states across rows.
+  template <typename Body>
+  void OverStatesAcrossRows(const Accumulator& a, Body body) {
+    if (tile_.reductions[a.id].over == Over::All) return body();
+    OverUnits(body);
+    AtEnds([&] { OverUnits(body); });
   }
   // Writes `body` for each state that the thread has of a row's columns: of its rows, or of its
   // columns that are kept.
@@ -497,6 +517,7 @@ class Expander {
   std::vector<int> block_arrays_;       // and the arrays there.
   std::map<TileId, CopiedRow> copied_;  // Loads that bulk copies make.
   std::map<TileId, AsyncRow> async_;    // Loads that threads bring.
+  std::vector<int> hoisted_;            // Of what is loaded before all turns.
   std::map<TileId, int> values_ahead_;  // Loads of the row alone: where they are for the next turn.
   std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.
   int64_t stage_elements_ = 0;              // Of each of them, in one stage.

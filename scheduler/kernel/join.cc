@@ -157,6 +157,9 @@ class Copier {
   void Edit(RemoteStore&) {}
   void Edit(AwaitStores&) {}
   void Edit(KeepPacked& node) { node.fragment += first_fragment_; }
+  void Edit(AwaitLoaded& node) {
+    for (int& fragment : node.fragments) fragment += first_fragment_;
+  }
   // Where a copy of either kind goes to and comes from.
   template <typename Copy>
   void EditPlaces(Copy& node) {

@@ -225,6 +225,13 @@ struct KeepPacked {
   int fragment;
 };
 
+// Waits until what loads bring to these fragments has come. It orders nothing that reading them
+// would not; but a thread has few counters of what is under way, and where it first reads in a loop
+// what came before that, it waits in every turn for whatever shares its counter.
+struct AwaitLoaded {
+  std::vector<int> fragments;
+};
+
 // Waits until the round-th batch of copies for `barrier` has come; a batch is
 // Kernel::copies_per_batch of them. The next batch starts when all threads have waited for this
 // one, so that the lowest bit of `round` tells them apart.
@@ -260,7 +267,7 @@ struct Comment {
 struct Stmt {
   std::variant<For, Leave, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor,
                TakeTicket, AwaitTickets, CtaSync, ClusterSync, RemoteStore, AwaitStores, BulkCopy,
-               AwaitCopies, AsyncLoad, AwaitLoads, KeepPacked, GridSync, Comment>
+               AwaitCopies, AsyncLoad, AwaitLoads, KeepPacked, AwaitLoaded, GridSync, Comment>
       node;
 };
 
@@ -317,7 +324,7 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //    or an earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and
 //    num_elements hold parameters only; slots hold symbols of unrolled loops only; unrolled loops
 //    have constant extents.
-//  - KeepPacked: a packed fragment.
+//  - KeepPacked: a packed fragment. AwaitLoaded: fragments that there are.
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
 //  - Asynchronous loads: array and buffer of one type, 4, 8 or 16 bytes and no more than the buffer

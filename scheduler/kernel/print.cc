@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "scheduler/kernel/kernel_ir.h"
@@ -151,6 +152,12 @@ class Printer {
   }
   std::string Head(const KeepPacked& node) const {
     return absl::StrCat("keep packed ", FragmentName(node.fragment));
+  }
+  std::string Head(const AwaitLoaded& node) const {
+    return absl::StrCat("await what loads bring to ",
+                        absl::StrJoin(node.fragments, ", ", [&](std::string* out, int fragment) {
+                          absl::StrAppend(out, FragmentName(fragment));
+                        }));
   }
   std::string Head(const BulkCopy& node) const {
     return absl::StrCat("copy ", Element(Space::Shared, node.array, node.to, 1), " = ",

@@ -477,6 +477,10 @@ class Verifier {
     const Fragment& f = kernel_.fragments[node.fragment];
     return f.packed ? absl::OkStatus() : Error("fragment ", f.name, " is not packed");
   }
+  absl::Status Visit(const AwaitLoaded& node, const Flow&) {
+    for (int fragment : node.fragments) SEAM_RETURN_IF_ERROR(CheckSlot(fragment, 0));
+    return absl::OkStatus();
+  }
   // What copies of both kinds have in common.
   template <typename Copy>
   absl::Status CheckCopy(const Copy& node) const {

@@ -182,6 +182,21 @@ TEST(EmitterTest, PackedWordsAreKept) {
   EXPECT_THAT(text, Not(HasSubstr("(f[4]")));
 }
 
+// One instruction asks for something of every register, of packed words as they are.
+TEST(EmitterTest, WhatLoadsBringIsAwaited) {
+  std::vector<Kernel> kernels;
+  for (DType dtype : {DType::BF16, DType::F32, DType::F64, DType::I64, DType::I32, DType::Bool}) {
+    kernels.push_back(VectorCopyKernel(dtype, 2));
+    kernels.back().name = absl::StrCat("await_", DTypeName(dtype));
+    kernels.back().body.insert(kernels.back().body.begin() + 1, {kernel::AwaitLoaded{{0}}});
+  }
+  EXPECT_THAT(Text(kernels[1]), HasSubstr("seam_await_loaded(seam_bits(f[0]) | seam_bits(f[1]));"));
+  ExpectCompiles(kernels);
+  Kernel packed = VectorCopyKernel(DType::BF16, 8, CacheHint::Default, true);
+  packed.body.insert(packed.body.begin() + 1, {kernel::AwaitLoaded{{0}}});
+  EXPECT_THAT(Text(packed), HasSubstr("seam_await_loaded(f[0] | f[1] | f[2] | f[3]);"));
+}
+
 TEST(EmitterTest, OneConversionRoundsTwoBf16) {
   KernelDraft d("convert");
   const int x = d.Buffer("x", DType::F32, 256, false), y = d.Buffer("y", DType::BF16, 256, true);

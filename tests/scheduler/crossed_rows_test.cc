@@ -96,7 +96,7 @@ TEST(CrossedRows, RowsThatStartAnywhere) {
           s.shift = true;
           s.vector = 8;
           s.grid = grid;
-          s.lanes_per_row = 8;
+          s.lanes_per_row = persistent ? 8 : 32;
           s.warps_per_row = s.row_warps = 1;
           s.registers = 2;
           s.persistent = persistent;
@@ -104,11 +104,49 @@ TEST(CrossedRows, RowsThatStartAnywhere) {
         };
         const GroupResult result =
             ExpectRight(kBackward, {.sizes = {{"M", 67}, {"N", n}}, .edit = edit});
-        // Four rows a CTA.
-        EXPECT_EQ(absl::StrContains(result.kernel_text, ":+8] = out"), grid % 2 == 0);
+        const int rows_at_once = grid * (persistent ? 4 : 1);
+        EXPECT_EQ(absl::StrContains(result.kernel_text, ":+8] = out"), rows_at_once % 8 == 0);
       }
     }
   }
+}
+
+// Rows of a CTA in lanes, in warps and in both: it leaves one state of each column.
+TEST(CrossedRows, RowsOfACtaAreMerged) {
+  for (const auto& [lanes, row_warps] : {std::pair(32, 2), {32, 5}, {8, 1}, {4, 3}, {16, 8}}) {
+    for (const bool shift : {false, true}) {
+      const auto edit = [&](Schedule& s) {
+        s.grid = 3;
+        s.shift = shift;
+        s.vector = 4;
+        s.lanes_per_row = lanes;
+        s.warps_per_row = 2;
+        s.row_warps = row_warps;
+        s.registers = 1;
+        s.persistent = true;
+        s.facts.clear();
+        if (!shift) s.facts = {{"N", 4}};
+      };
+      for (const int64_t m : {1, 67, 290}) {
+        const int64_t n = lanes * 8 - (shift ? 3 : 4);
+        const GroupResult result =
+            ExpectRight(kBackward, {.sizes = {{"M", m}, {"N", n}}, .edit = edit});
+        EXPECT_THAT(result.kernel_text, HasSubstr(shift ? "partial_0: f32[3*N]" : "f32[12*N_by4]"));
+      }
+    }
+  }
+}
+
+// States that lie in memory are not: a CTA has one row of them.
+TEST(CrossedRows, StatesInMemoryAreOfOneRow) {
+  const auto edit = [](Schedule& s) {
+    s.persistent = false;
+    s.lanes_per_row = 16;
+  };
+  const GroupResult result =
+      RunGroupText(kBackward, {.sizes = {{"M", 9}, {"N", 104}}, .edit = edit});
+  EXPECT_THAT(result.status.ToString(),
+              HasSubstr("states of columns that lie in memory are those"));
 }
 
 // Many vectors of a row that stays in shared memory, while the states of its columns lie in
@@ -178,6 +216,16 @@ TEST(CrossedRows, OneBarrierATurn) {
     };
     ExpectRight(kRowsAndColumns, {.sizes = {{"M", 9}, {"N", 100}}, .edit = edit});
   }
+}
+
+// Weights, which all turns read, and the first row's mean are there before the turns begin.
+TEST(CrossedRows, LoadsOfAllTurnsAreAwaitedBefore) {
+  const auto edit = [](Schedule& s) { s.grid = s.stages = 2; };
+  const std::string text =
+      ExpectRight(kBackward, {.sizes = {{"M", 50}, {"N", 1024}}, .edit = edit}).kernel_text;
+  const size_t awaited = text.find("await what loads bring to ld_");
+  EXPECT_LT(awaited, text.find("for turn in"));
+  EXPECT_THAT(text.substr(awaited, 80), HasSubstr(", ahead_"));
 }
 
 // Every kind of state across the rows, of columns and of everything, with work after it.

@@ -174,7 +174,7 @@ constexpr char kRowsAndColumns[] = R"(fusion rows_and_columns {
 TEST(PlantedBugs, RowsInTurn) {
   for (const bool shift : {false, true}) {
     const auto edit = [shift](Schedule& s) {
-      s.grid = 2;
+      s.grid = 4;
       s.shift = shift;
       s.vector = shift ? 4 : 1;
       s.lanes_per_row = shift ? 4 : 16;
@@ -207,7 +207,7 @@ TEST(PlantedBugs, RowsAhead) {
   for (const bool reread : {false, true}) {
     const auto edit = [&](Schedule& s) {
       s.tickets = reread;
-      s.grid = 2;
+      s.grid = 4;
       s.stages = 2;
       s.reread = reread;
       s.lanes_per_row = 16;
@@ -216,7 +216,7 @@ TEST(PlantedBugs, RowsAhead) {
       s.registers = 1;
       s.finish_lanes = 4;
     };
-    EXPECT_GT(ExpectAllFound(kCopiedRows, {{.sizes = {{"M", 9}, {"N", 112}}, .edit = edit}}), 20);
+    EXPECT_GT(ExpectAllFound(kCopiedRows, {{.sizes = {{"M", 25}, {"N", 112}}, .edit = edit}}), 20);
   }
 }
 
