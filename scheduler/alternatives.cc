@@ -373,8 +373,8 @@ class RowAlternatives {
   int Steps(const Schedule& s) const {
     int steps = (s.chan_welford && s.persistent) + (s.early != chosen_.early) +
                 (s.online != chosen_.online) + (s.facts != chosen_.facts) +
-                (s.stages == 1 || s.stages == 2) + 2 * s.reread +
-                (s.row_warps > 1 && s.threads() > 128);
+                (s.stages != chosen_.stages && (s.stages == 1 || s.stages == 2)) + 2 * s.reread +
+                (s.row_warps != chosen_.row_warps && s.row_warps > 1 && s.threads() > 128);
     for (int vector = s.vector; vector < chosen_.vector; vector *= 2) steps += 2;
     return steps;
   }
@@ -469,7 +469,10 @@ class RowAlternatives {
     if (s.stages > 0 && sized_.widest_bytes < 4) words += points;
     const int ctas = std::max(1, s.min_ctas_per_sm);
     const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);
-    if (words + kOtherWords > registers || RoomFor(s) < 0) return;
+    // What the chosen one has registers for, it has them for however it is finished.
+    const bool as_chosen = s.registers == chosen_.registers && s.threads() == chosen_.threads() &&
+                           s.min_ctas_per_sm == chosen_.min_ctas_per_sm;
+    if ((words + kOtherWords > registers && !as_chosen) || RoomFor(s) < 0) return;
     const double element_bytes = sized_.input_words * 4;
     double bytes = element_bytes * s.registers * s.vector;
     if (s.stages > 0) bytes *= std::max(0.5, s.stages - 1.0);

@@ -230,6 +230,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.blocks = schedule.blocks;
   expand.tickets = expand.stages > 0 && schedule.tickets;
   expand.pace = expand.stages > 0 ? schedule.pace : 0;
+  expand.settled = expand.stages > 0 && schedule.settled;
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;
   expand.early = schedule.early;

@@ -57,6 +57,7 @@ void HoldEvenSteps(const SizedGroup& sized, const HeldSteps& held, Schedule& s) 
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
 // nothing to do; neighbouring lanes still read 32 bytes at least.
 void ChooseFinish(const SizedGroup& sized, Schedule& s) {
+  const DeviceInfo& device = sized.context.device;
   const int64_t ctas = CtasOf(sized, s);
   // Of few turns, finishing takes a part of the time that is worth more threads, by the states that
   // there are.
@@ -66,13 +67,13 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
          sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
   }
-  // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and where
-  // there are few turns before it and several states it cost less than a barrier of the grid.
-  // Source: docs/schedulers.md, "Few turns".
+  // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and behind
+  // several turns it is faster where it begins while the one before ends, as all devices with
+  // clusters let it. Source: docs/schedulers.md, "Few turns".
   constexpr int kMostFinishTurns = 8;
   const bool few_ctas = sized.finished * s.finish_lanes > kMostFinishTurns * 32 * ctas;
-  s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, sized.context.device) && !few_ctas &&
-                 !(few_turns && ColumnStates(sized) > 1);
+  const bool many_turns = sized.shape.crosses_all_rows() && s.stages > 0 && device.max_cluster > 1;
+  s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, device) && !few_ctas && !many_turns;
 }
 
 // What takes one pass, or one exchange, instead of two.

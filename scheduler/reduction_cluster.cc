@@ -258,7 +258,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     if (room < 0) continue;
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < std::min(2, piece.stages)) continue;
-    c.pace = PaceOf(sized, stage, c);
+    StayTogether(sized, stage, c);
     if (fits && sized.rows * c.cluster < kFewTurns * ResidentCtas(c, device)) return false;
     c.grid = CtasOfClusters(sized, c);
     PinColumns(sized, c);

@@ -30,33 +30,35 @@ absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   if (stages < 2) return absl::OkStatus();
   s.stages = stages;
   s.tickets = TakesTickets(sized, s);
-  s.pace = PaceOf(sized, stage, s);
+  StayTogether(sized, stage, s);
   const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
   const double ends = s.shift ? 1.5 * kEndWords : 0;
   const int beside =
       s.shift && s.threads() > kLargeShifted ? kLargeShiftedRegisters : kAheadRegisters;
   s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
              std::min(registers - beside, kMostRowRegisters);
-  constexpr int64_t kLongStage = 32768;
-  if (!s.reread && stage >= kLongStage && HasFewTurns(sized, s)) s.stages = 2;
+  constexpr int64_t kEnoughAhead = 32768;  // Of an SM.
+  if (!s.reread && stage * s.min_ctas_per_sm >= kEnoughAhead && HasFewTurns(sized, s)) s.stages = 2;
   return absl::OkStatus();
 }
 
-// The row of few turns: threads with one vector each, or two, in CTAs of 512 or more, which know
-// how long it is where that pays. False if there are more turns, or if rows of one state a column
-// are short.
+// The row of few turns: threads with two vectors each, 512 of an SM with so many rows that they
+// have one or several at once, short ones as two CTAs. False if there are more turns.
 bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
-  constexpr int kThreads = 512, kLeastThreads = 32;
-  constexpr Share kShares[] = {{1, kLeastThreads, kThreads}, {2, kLeastThreads, 768}};
+  constexpr int kThreads = 512, kShortRow = 64;
+  constexpr Share kShares[] = {{2, 1, kThreads}, {1, 32, kThreads}, {2, kThreads, 768}};
   const int64_t vectors = VectorsOf(sized, s);
-  if (sized.widest_bytes >= 4 || s.shift || (states == 1 && vectors < kThreads)) return false;
+  if (sized.widest_bytes >= 4 || s.shift) return false;
   Schedule few = s;
   if (!ShareRow(rows, vectors, kShares, few)) return false;
+  const int threads = few.lanes_per_row * few.warps_per_row;
   few.persistent = true;
-  few.row_warps = std::max(1, kThreads / 32 / few.warps_per_row);
-  few.min_ctas_per_sm = 1;
+  few.min_ctas_per_sm = threads <= kShortRow ? 2 : 1;
+  few.row_warps = std::max(1, kThreads / few.min_ctas_per_sm / 32 / few.warps_per_row);
   if (!HasFewTurns(sized, few)) return false;
-  if (states == 1 || (few.registers == 1 && few.rows_per_cta() == 1)) PinColumns(sized, few);
+  constexpr int kPinnedThreads = 256;
+  if (threads == kPinnedThreads || (threads > kPinnedThreads && states == 1))
+    PinColumns(sized, few);
   s = few;
   return true;
 }

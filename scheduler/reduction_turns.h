@@ -14,15 +14,16 @@ namespace seam::reduction {
 // column and of several, and wider ones do as well in a fixed order.
 bool TakesTickets(const SizedGroup& sized, const Schedule& schedule);
 
-// Whether CTAs that keep states of their columns, of 16-bit data and one CTA an SM, have few turns
-// each: what then counts is how soon the last one is done, and how many states they leave.
+// Whether CTAs that keep states of their columns, of 16-bit data, have few turns each: what then
+// counts is how soon the last one is done, and how many states they leave.
 bool HasFewTurns(const SizedGroup& sized, const Schedule& schedule);
 
-// Turns after which CTAs that take rows in a fixed order, with `stage_bytes` of each, look whether
-// they are ahead: that must not cost more than a turn has to hide. CTAs that keep one state of each
-// narrow column stay together by themselves unless rows are short or go to larger clusters. Those
-// with a single stage of the longest rows hide nothing and gain by it, with one state a column.
-int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& schedule);
+// Sets after how many turns CTAs that take rows in a fixed order, with `stage_bytes` of each, look
+// whether they are ahead, and whether they await their first loads. Looking must not cost more than
+// a turn has to hide: each turn where rows that an SM has in hand are long enough, else each second
+// one. A thread that first reads in a turn what was loaded before all of them waits for its turn's
+// own loads too; in few turns that costs less than what compilers make of it otherwise.
+void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& schedule);
 
 // Threads of a CTA of shifted rows that is a large one: it has to keep pace, and rows in registers.
 inline constexpr int kLargeShifted = 512;

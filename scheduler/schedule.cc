@@ -38,6 +38,7 @@ std::string Schedule::ToString() const {
       }
       if (pace > 0) absl::StrAppend(&text, ", CTAs keep pace");
       if (pace > 1) absl::StrAppend(&text, " every ", pace, " turns");
+      if (settled && stages > 0) absl::StrAppend(&text, ", first loads awaited before");
       if (blocks)
         absl::StrAppend(&text, ", through shared memory in blocks of ", rows_per_cta(), " rows",
                         reread ? ", read again from there" : "",

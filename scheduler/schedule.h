@@ -63,7 +63,9 @@ struct Schedule {
                          // them, then differ in rounding from run to run.
   int pace = 0;  // With stages, in a fixed order: turns after which CTAs that are ahead of the
                  // others wait for them a little; 0: never.
-  int finish_lanes = 1;     // Lanes that share a result where the states of rows are merged.
+  bool settled = false;  // With stages: what is loaded in front of the turns is awaited there, not
+                         // where a turn first reads it, while its own loads are under way.
+  int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
                             // The phases are launched together or one after the other, as the

@@ -12,8 +12,8 @@ template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
          persistent, split, grid, cluster, stages, reread, blocks, runs, async, tickets, pace,
-         finish_lanes, one_launch, held, shift, early, chan_welford, online, alignment_bytes,
-         index32, min_ctas_per_sm, facts, islands] = s;
+         settled, finish_lanes, one_launch, held, shift, early, chan_welford, online,
+         alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
@@ -33,6 +33,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("async", async);
   visit("tickets", tickets);
   visit("pace", pace);
+  visit("settled", settled);
   visit("finish_lanes", finish_lanes);
   visit("one_launch", one_launch);
   visit("held", held);

@@ -43,7 +43,7 @@ absl::StatusOr<Kernel> Expander::Run() {
     if (tickets_ || KeepsPace()) OpenTickets();
     // From here on all CTAs of the cluster have begun.
     if (cluster_ > 1) w_.Emit(ClusterSync{});
-    AwaitHoisted();
+    if (options_.settled) AwaitHoisted();
     w_.Loop(turn_, turns_, false, [&] {
       if (tickets_) TakeSet();
       for (const SpaceState& space : spaces_)

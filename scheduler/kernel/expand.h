@@ -61,6 +61,8 @@ struct ExpandOptions {
   // With stages, in a fixed order: turns after which CTAs that are ahead of the others wait for
   // them a little; 0: never.
   int pace = 0;
+  // What is loaded before the turns is awaited there.
+  bool settled = false;
   // The rows of a CTA go through shared memory as blocks, as far as FindRowBlocks finds them in
   // persistent spaces: with stages what is stored, else what is loaded as well. For CTAs that have
   // whole rows, along the columns.

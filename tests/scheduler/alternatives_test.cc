@@ -221,13 +221,13 @@ TEST(Alternatives, ShortRowsWithAndWithoutBlocks) {
 TEST(Alternatives, FinishedHereOrThere) {
   const absl::StatusOr<Fusion> group = ParseFusion(testing::NormBackward("bf16"));
   ASSERT_TRUE(group.ok()) << group.status();
-  for (const int64_t rows : {3, 2048, 65536}) {
+  for (const int64_t rows : {3, 100, 2048, 65536}) {
     const ScheduleContext context = ContextOf(*group, {{"M", rows}, {"N", 4096}}, 16);
     const absl::StatusOr<Schedule> chosen =
         FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
     ASSERT_TRUE(chosen.ok()) << chosen.status();
     ASSERT_EQ(chosen->cluster, 1);
-    EXPECT_EQ(chosen->one_launch, rows > 3);
+    EXPECT_EQ(chosen->one_launch, rows == 100);
     const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
     ASSERT_TRUE(list.ok()) << list.status();
     Schedule otherwise = *chosen;

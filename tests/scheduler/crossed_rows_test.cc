@@ -220,7 +220,10 @@ TEST(CrossedRows, OneBarrierATurn) {
 
 // Weights, which all turns read, and the first row's mean are there before the turns begin.
 TEST(CrossedRows, LoadsOfAllTurnsAreAwaitedBefore) {
-  const auto edit = [](Schedule& s) { s.grid = s.stages = 2; };
+  const auto edit = [](Schedule& s) {
+    s.grid = s.stages = 2;
+    s.settled = true;
+  };
   const std::string text =
       ExpectRight(kBackward, {.sizes = {{"M", 50}, {"N", 1024}}, .edit = edit}).kernel_text;
   const size_t awaited = text.find("await what loads bring to ld_");
@@ -370,8 +373,8 @@ TEST(CrossedRows, CtasWithoutRowsWhoseStatesLieInMemory) {
   }
 }
 
-// Phases of one kernel for a grid that the device holds, of which all CTAs have something to merge;
-// else kernels of their own.
+// Phases of one kernel for a grid that the device holds, of which all CTAs have something to merge
+// behind a single turn; else kernels of their own.
 TEST(CrossedRows, OneLaunchWhereTheGridFits) {
   struct Plan {
     Schedule schedule;
@@ -392,12 +395,15 @@ TEST(CrossedRows, OneLaunchWhereTheGridFits) {
     return result;
   };
   const Plan wide = plan_of(kBackward, {65536, 4096}), narrow = plan_of(kBackward, {65536, 1024});
-  EXPECT_THAT(wide.phases, ElementsAre(2));
+  EXPECT_THAT(wide.phases, ElementsAre(1, 1));
   EXPECT_GE(wide.schedule.grid, Devices()[0].sms);
-  // Of few turns as few CTAs as there are SMs, since all of them leave states, and no barrier.
+  EXPECT_TRUE(wide.schedule.settled);
+  // Of few turns as few CTAs as there are SMs, since all of them leave states, several rows each.
   const Plan few = plan_of(kBackward, {2048, 4096});
   EXPECT_THAT(few.phases, ElementsAre(1, 1));
   EXPECT_EQ(few.schedule.grid, Devices()[0].sms);
+  EXPECT_GT(few.schedule.rows_per_cta(), 1);
+  EXPECT_FALSE(few.schedule.settled);
   EXPECT_LT(wide.schedule.finish_lanes, narrow.schedule.finish_lanes);
   // Of few rows a launch has more CTAs for the columns than there are.
   EXPECT_THAT(plan_of(kBackward, {3, 4096}).phases, ElementsAre(1, 1));

@@ -111,6 +111,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.reread = s.stages > 0 && pick.Chance(40);
     s.tickets = s.stages > 1 && !s.shift && pick.Chance(50);
     s.pace = s.stages > 0 && !s.tickets && pick.Chance(50) ? 1 + pick.Below(3) : 0;
+    s.settled = s.stages > 0 && s.pace != 1;
   }
   s.chan_welford = pick.Chance(50);
   s.online = pick.Chance(50);
