@@ -68,12 +68,12 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
     s.finish_lanes *= 2;
   }
   // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and behind
-  // several turns it is faster where it begins while the one before ends, as all devices with
-  // clusters let it. Source: docs/schedulers.md, "Few turns".
+  // several turns, states of columns are finished sooner by one that begins while the one before
+  // ends, as all devices with clusters let it. Source: docs/schedulers.md, "Few turns".
   constexpr int kMostFinishTurns = 8;
   const bool few_ctas = sized.finished * s.finish_lanes > kMostFinishTurns * 32 * ctas;
-  const bool many_turns = sized.shape.crosses_all_rows() && s.stages > 0 && device.max_cluster > 1;
-  s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, device) && !few_ctas && !many_turns;
+  const bool behind_turns = ColumnStates(sized) > 0 && s.stages > 0 && device.max_cluster > 1;
+  s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, device) && !few_ctas && !behind_turns;
 }
 
 // What takes one pass, or one exchange, instead of two.
