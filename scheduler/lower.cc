@@ -95,10 +95,10 @@ struct Stage {
   std::string suffix;  // Of the kernel's name.
 };
 
-// For merging the states that `places` CTAs left, or, if 0, rows: neighbouring results to
+// For merging up to so many states of each result, or, if 0, any number: neighbouring results to
 // neighbouring lanes, or, where there is one result, a CTA for its states. A thread has the loads
 // of eight states under way.
-Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int places) {
+Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64_t states) {
   Schedule s = schedule;
   s.grid = 0;
   s.cluster = s.neighbours = 1;
@@ -110,7 +110,8 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int p
   s.warps_per_row = schedule.threads() / 32;
   s.row_warps = 1;
   const int sharing = s.lanes_per_row * s.warps_per_row;
-  s.registers = places > 0 ? std::clamp((places + sharing - 1) / sharing, 1, 8) : 4;
+  s.registers =
+      states > 0 ? static_cast<int>(std::clamp<int64_t>(CeilDivide(states, sharing), 1, 8)) : 4;
   s.min_ctas_per_sm = 0;
   return s;
 }
@@ -139,13 +140,15 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
   trace.pieces = schedule.cluster;
   stages.push_back({shape, schedule, trace, ""});
   trace.finish = true;
+  // Of each place, or of rows, of which those that are in hand at once tell how many there may be.
+  const int64_t states = shape.crosses_all_rows() ? trace.places : schedule.rows_at_once();
   std::vector<AxisSet> kept;  // Of what is finished.
   for (ValId v : group.outputs()) {
     const AxisSet axes = shape.axes.axes(v);
     if (!shape.finished[v.index()] || absl::c_linear_search(kept, axes)) continue;
     kept.push_back(axes);
     const GroupShape finished = FinishedShape(shape, axes);
-    stages.push_back({finished, FinishSchedule(schedule, finished, trace.places), trace,
+    stages.push_back({finished, FinishSchedule(schedule, finished, states), trace,
                       absl::StrCat("_finish", kept.size() - 1)});
   }
   return stages;
