@@ -207,8 +207,9 @@ Poly TermsOf(SymInt e) {
   return p;
 }
 
-Poly Expand(SymInt e) {
-  Poly terms = TermsOf(e);
+Poly Expand(SymInt e) { return Expand(TermsOf(e)); }
+
+Poly Expand(Poly terms) {
   const auto has_mod = [](const Term& t) {
     const auto factors = FactorsOf(t.monomial);
     return std::any_of(factors.begin(), factors.end(),

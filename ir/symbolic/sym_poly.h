@@ -39,6 +39,7 @@ struct Poly {
 int64_t Magnitude(int64_t v);
 
 Poly Expand(SymInt e);
+Poly Expand(Poly terms);
 SymInt Build(Poly p);
 // The terms of `e` as its node shows them, remainders included.
 Poly TermsOf(SymInt e);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 #include "ir/symbolic/sym_node_factory.h"
 #include "ir/symbolic/sym_poly.h"
@@ -207,16 +208,19 @@ std::optional<SymRange> RangeOverDivisor(absl::Span<const SymInt> children,
   const SymInt numerator = children[division].node()->children[0];
   const int64_t divisor = *children[division].node()->children[1].maybe_int();
   if (divisor <= 0) return std::nullopt;
-  SymInt rest = constant;
-  bool shares_terms = false;
   const Poly n = TermsOf(numerator);
-  for (size_t i = 0; i < children.size(); ++i) {
-    if (i == division) continue;
-    rest = rest + SymInt(coefficients[i]) * children[i];
-    for (const Term& t : n.terms) shares_terms |= t.monomial.is_same(children[i]);
-  }
+  const bool shares_terms = absl::c_any_of(n.terms, [&](const Term& t) {
+    return std::find(children.begin(), children.end(), t.monomial) != children.end();
+  });
   if (!shares_terms) return std::nullopt;
-  const SymInt scaled = SymInt(divisor) * rest + SymInt(k) * numerator;
+  // Made at once: the node of each partial sum would derive its range in this way too.
+  Poly rest;
+  rest.constant = constant;
+  for (size_t i = 0; i < children.size(); ++i) {
+    if (i != division) rest.terms.push_back({coefficients[i], children[i]});
+  }
+  const Poly scaled_rest = AddScaled(Poly{}, Expand(std::move(rest)), divisor);
+  const SymInt scaled = Build(AddScaled(scaled_rest, Expand(n), k));
   if (!scaled.is_valid()) return std::nullopt;
   // divisor*(numerator//divisor) is numerator less a remainder.
   const SymRange all = AddRange(RangeOf(scaled), ScaleRange({1 - divisor, 0}, k));
@@ -252,19 +256,22 @@ SymRange RangeOfSum(absl::Span<const SymInt> children, absl::Span<const int64_t>
   ++nested_ranges;
   if (const auto over = RangeOverDivisor(children, coefficients, constant, outer))
     sum = IntersectRange(sum, *over);
-  SymInt joined = numerator;
+  Poly divisions;
   SymRange rest = {constant, constant};
   for (size_t i = 0; i < children.size(); ++i) {
     if (i == outer) continue;
     if (coefficients[i] != INT64_MIN && is_division(i) && (coefficients[i] > 0) != (k > 0) &&
         coefficients[i] % k == 0) {
-      joined = joined + divisor * SymInt(coefficients[i] / k) * children[i];
+      divisions.terms.push_back({coefficients[i] / k, children[i]});
     } else {
       rest = AddRange(rest, ScaleRange(RangeOf(children[i]), coefficients[i]));
     }
   }
+  SymInt joined = SymInt::Invalid();
+  if (!divisions.terms.empty())
+    joined = Build(AddScaled(Expand(numerator), divisions, *divisor.maybe_int()));
   --nested_ranges;
-  if (joined == numerator || !joined.is_valid()) return sum;
+  if (!joined.is_valid()) return sum;
   const SymRange quotient = FloorDivRange(RangeOf(joined), RangeOf(divisor));
   return IntersectRange(sum, AddRange(rest, ScaleRange(quotient, k)));
 }
