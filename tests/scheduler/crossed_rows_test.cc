@@ -113,22 +113,26 @@ TEST(CrossedRows, RowsThatStartAnywhere) {
 
 // Rows of a CTA in lanes, in warps and in both: it leaves one state of each column.
 TEST(CrossedRows, RowsOfACtaAreMerged) {
-  for (const auto& [lanes, row_warps] : {std::pair(32, 2), {32, 5}, {8, 1}, {4, 3}, {16, 8}}) {
+  struct Rows {
+    int lanes;
+    int warps;
+  };
+  for (const Rows& rows : {Rows{32, 2}, {32, 5}, {8, 1}, {4, 3}, {16, 8}}) {
     for (const bool shift : {false, true}) {
       const auto edit = [&](Schedule& s) {
         s.grid = 3;
         s.shift = shift;
         s.vector = 4;
-        s.lanes_per_row = lanes;
+        s.lanes_per_row = rows.lanes;
         s.warps_per_row = 2;
-        s.row_warps = row_warps;
+        s.row_warps = rows.warps;
         s.registers = 1;
         s.persistent = true;
         s.facts.clear();
         if (!shift) s.facts = {{"N", 4}};
       };
       for (const int64_t m : {1, 67, 290}) {
-        const int64_t n = lanes * 8 - (shift ? 3 : 4);
+        const int64_t n = rows.lanes * 8 - (shift ? 3 : 4);
         const GroupResult result =
             ExpectRight(kBackward, {.sizes = {{"M", m}, {"N", n}}, .edit = edit});
         EXPECT_THAT(result.kernel_text, HasSubstr(shift ? "partial_0: f32[3*N]" : "f32[12*N_by4]"));
