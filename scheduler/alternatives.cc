@@ -13,6 +13,7 @@
 #include "scheduler/choose.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
+#include "scheduler/reduction_share.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/workload.h"
 
@@ -147,12 +148,18 @@ class RowAlternatives {
   }
 
   // The chosen one, finished by a kernel of its own instead of the same one, or the other way
-  // round.
+  // round; and with the first loads awaited, or not. That it has the registers was chosen.
   void FinishOtherwise() {
-    if (chosen_.grid == 0 || !MayFinishThere(chosen_, chosen_.grid)) return;
-    Schedule s = chosen_;
-    s.one_launch = !s.one_launch;
-    AddOne(s);
+    if (chosen_.grid > 0 && MayFinishThere(chosen_, chosen_.grid)) {
+      Schedule s = chosen_;
+      s.one_launch = !s.one_launch;
+      if (!s.async || !s.one_launch || reduction::HasRoom(sized_, s, /*any=*/true)) Rate(s);
+    }
+    if (chosen_.stages > 0 && states_ > 0) {
+      Schedule s = chosen_;
+      s.settled = !s.settled;
+      Rate(s);
+    }
   }
 
   // The chosen one, its rows loaded by threads instead of brought by them, or the other way round.
@@ -181,6 +188,7 @@ class RowAlternatives {
     s.split = s.cluster = 1;
     s.grid = s.stages = s.pace = s.held = 0;
     s.reread = s.async = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
+    s.settled = false;
     if (s.neighbours > 1) {
       ShareAmongNeighbours(s);
     } else if (fixed_lanes_) {
@@ -224,7 +232,7 @@ class RowAlternatives {
     s.blocks = s.persistent = true;
     s.split = s.cluster = 1;
     s.grid = s.stages = s.pace = s.held = 0;
-    s.async = s.tickets = s.early = s.one_launch = s.chan_welford = false;
+    s.async = s.tickets = s.settled = s.early = s.one_launch = s.chan_welford = false;
     if (!fixed_lanes_) s.warps_per_row = 1;
     const int threads_per_row = s.lanes_per_row * s.warps_per_row;
     PinColumns(sized_, s);
@@ -462,17 +470,22 @@ class RowAlternatives {
 
   void AddOne(const Schedule& s) {
     if (!CheckSchedule(s).ok()) return;
+    const int ctas = std::max(1, s.min_ctas_per_sm);
+    const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);
+    if (HeldWords(s) + kOtherWords <= registers && RoomFor(s) >= 0) Rate(s);
+  }
+
+  // Registers of a thread for what it holds.
+  double HeldWords(const Schedule& s) {
     const int points = s.registers * s.vector;
     double words = (s.reread ? 0 : Words(s)) + points * states_;
     // Weights that are early or for all turns stay; narrow data are unpacked while the next come.
     if (s.grid > 0 || s.early) words += points * alike_words_;
     if (s.stages > 0 && sized_.widest_bytes < 4) words += points;
-    const int ctas = std::max(1, s.min_ctas_per_sm);
-    const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);
-    // What the chosen one has registers for, it has them for however it is finished.
-    const bool as_chosen = s.registers == chosen_.registers && s.threads() == chosen_.threads() &&
-                           s.min_ctas_per_sm == chosen_.min_ctas_per_sm;
-    if ((words + kOtherWords > registers && !as_chosen) || RoomFor(s) < 0) return;
+    return words;
+  }
+
+  void Rate(const Schedule& s) {
     const double element_bytes = sized_.input_words * 4;
     double bytes = element_bytes * s.registers * s.vector;
     if (s.stages > 0) bytes *= std::max(0.5, s.stages - 1.0);
@@ -480,7 +493,7 @@ class RowAlternatives {
     const double again = 1 - held_.Share(s, s.held);
     const int passes = std::max(1, sized_.shape.max_depth - s.online);
     const double reads = s.persistent ? 1 : 1.0 + 0.5 * again * passes;
-    collector_.Add(s, collector_.Cost(s, words, bytes, reads), Steps(s));
+    collector_.Add(s, collector_.Cost(s, HeldWords(s), bytes, reads), Steps(s));
   }
 
   // Bytes of shared memory that a CTA has for stages.

@@ -106,12 +106,14 @@ int KeptRows::KeptWords(const Schedule& s) const {
 }
 
 int64_t KeptRows::StateBytes(const Schedule& s) const {
+  // Of rows that are shifted each has columns of its own in the same lane, and its ends.
   const int64_t sets = s.shift ? s.rows_per_cta() : s.row_warps;
+  const int64_t columns = s.columns_per_step() + (s.shift ? 2 * s.vector : 0);
   int64_t bytes = 0;
   for (const kernel::TileReduction& r : traced_.tile.reductions) {
     int64_t states = 0;
     if (r.over == kernel::Over::SomeColumns) states = WindowOf(r, s).states() * s.rows_per_cta();
-    if (r.over == kernel::Over::Rows) states = sets / 2 * s.columns_per_step();
+    if (r.over == kernel::Over::Rows) states = sets / 2 * columns;
     for (int c = 0; c < kernel::NumComponents(r.op); ++c)
       bytes += states * DTypeBytes(kernel::ComponentType(r.op, r.dtype, c));
   }

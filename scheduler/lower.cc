@@ -103,6 +103,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64
   s.grid = 0;
   s.cluster = s.neighbours = 1;
   s.stages = s.pace = 0;
+  s.settled = false;
   s.persistent = s.early = s.shift = s.reread = s.async = s.tickets = s.blocks = s.runs = false;
   s.vector = 1;
   s.outer = shape.outer;

@@ -68,12 +68,14 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
     s.finish_lanes *= 2;
   }
   // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and behind
-  // several turns, states of columns are finished sooner by one that begins while the one before
-  // ends, as all devices with clusters let it. Source: docs/schedulers.md, "Few turns".
+  // several turns, which copies bring ahead, states of columns are finished sooner by one that
+  // begins while the one before ends. Source: docs/schedulers.md, "Few turns".
   constexpr int kMostFinishTurns = 8;
   const bool few_ctas = sized.finished * s.finish_lanes > kMostFinishTurns * 32 * ctas;
-  const bool behind_turns = ColumnStates(sized) > 0 && s.stages > 0 && device.max_cluster > 1;
+  const bool behind_turns = ColumnStates(sized) > 0 && s.stages > 0;
   s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, device) && !few_ctas && !behind_turns;
+  // Where a CTA's shared memory is full there may be none left to finish in.
+  if (s.one_launch && s.async) s.one_launch = HasRoom(sized, s, /*any=*/true);
 }
 
 // What takes one pass, or one exchange, instead of two.
@@ -186,11 +188,14 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   Schedule s;
   s.kind = SchedulerKind::kReduction;
   const auto choose = [](const SizedGroup& sized, const Schedule& s) -> absl::StatusOr<Schedule> {
-    SEAM_ASSIGN_OR_RETURN(const Schedule chosen, ChooseRows(sized, s));
+    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s));
+    const DeviceInfo& device = sized.context.device;
+    const int most = std::max(1, device.max_threads_per_sm / chosen.threads());
+    chosen.min_ctas_per_sm = std::min(chosen.min_ctas_per_sm, most);
     // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
     Schedule alone = chosen;
     alone.min_ctas_per_sm = 1;
-    return CtasOf(sized, alone) <= ResidentCtas(alone, sized.context.device) ? alone : chosen;
+    return CtasOf(sized, alone) <= ResidentCtas(alone, device) ? alone : chosen;
   };
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
   if (AreNeighboursShort(sized)) {

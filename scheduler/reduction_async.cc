@@ -3,8 +3,6 @@
 // Source of all numbers: images timed side by side on an H200, docs/schedulers.md.
 #include <algorithm>
 
-#include "absl/algorithm/container.h"
-#include "scheduler/lower.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/workload.h"
@@ -45,23 +43,6 @@ int64_t BroughtBytes(const SizedGroup& sized, const KeptRows& rows, const Schedu
   const int64_t exchanged = s.cluster > 1 ? s.cluster : 0;
   return rows.AsyncBytes(s) + s.rows_per_cta() * kWordBytes *
                                   (StateWords(sized) * (s.warps_per_row + exchanged) + kRowValues);
-}
-
-// Bytes of an SM's shared memory: what a CTA may have, and what the driver takes of each.
-constexpr int64_t kOfDriver = 1024;
-int64_t SmBytes(const DeviceInfo& device) { return device.smem_bytes_per_cta + kOfDriver; }
-
-// Whether so many CTAs an SM as the schedule wants, or one if `any` will do, have the shared memory
-// that its kernels take, which nothing but the kernels says.
-bool HasRoom(const SizedGroup& sized, const Schedule& s, bool any) {
-  const absl::StatusOr<LaunchPlan> plan = Lower(*sized.group, s);
-  if (!plan.ok()) return false;
-  // Of several some may finish states in the same kernel.
-  const int ctas = any ? 1 : std::max(1, s.min_ctas_per_sm);
-  const int64_t beside = any ? kOfDriver : kOtherSharedBytes;
-  return absl::c_all_of(plan->launches, [&](const KernelLaunch& launch) {
-    return (launch.kernel.SharedBytes() + beside) * ctas <= SmBytes(sized.context.device);
-  });
 }
 
 // CTAs of an SM that have room for that.
@@ -159,7 +140,7 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const auto by_registers = [&] {
     return device.registers_per_sm / (int64_t{t.threads()} * kStayingRegisters);
   };
-  const int64_t by_room = SmBytes(device) / (bytes + kOtherSharedBytes);
+  const int64_t by_room = SmSharedBytes(device) / (bytes + kOtherSharedBytes);
   // Half of the threads, if that many more CTAs have room, and all are then there at once.
   constexpr int kMostVectors = 8;
   while (by_registers() * device.sms < ctas && by_registers() < by_room &&

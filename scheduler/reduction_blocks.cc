@@ -85,9 +85,9 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
     return b.registers * b.vector * ((b.reread ? 0 : row_words) + column_words);
   };
   const auto fits = [&] {
-    const int64_t bytes = rows.BlockBytes(b);
+    const int64_t block = rows.BlockBytes(b), bytes = block + rows.StateBytes(b);
     const int64_t room = device.smem_bytes_per_cta / (bytes + kOtherSharedBytes / 4);
-    if (bytes == 0 || bytes + kOtherSharedBytes > device.smem_bytes_per_cta) return false;
+    if (block == 0 || bytes + kOtherSharedBytes > device.smem_bytes_per_cta) return false;
     const auto ctas = static_cast<int64_t>(65536 / (b.threads() * (words() + kBesideWords)));
     b.min_ctas_per_sm = static_cast<int>(
         std::clamp<int64_t>(std::min(ctas, room), 1, device.max_threads_per_sm / b.threads()));

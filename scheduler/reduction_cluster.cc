@@ -245,7 +245,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
     // Which CTAs have which rows matters to nothing but what they sum over rows.
-    c.tickets = piece.stages > 1 && !sized.shape.crosses_all_rows();
+    c.tickets = piece.stages > 1 && !sized.shape.crosses_all_rows() && MayCountRows(sized);
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
     if (c.registers * c.vector * words >

@@ -13,8 +13,9 @@ namespace {
 
 // Registers of a row and the states of its columns, at most.
 constexpr int kMostRowRegisters = 120;
-// What a thread of a large CTA of shifted rows has beside these.
-constexpr int kLargeShiftedRegisters = 34;
+// Threads from which on a CTA of shifted rows is a large one, and what a thread of these has beside
+// a row and its states: it is worth the last register that rows need not be read again.
+constexpr int kLargeShifted = 512, kLargeShiftedRegisters = 34;
 
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
 // room, up to three. Rows for which there are too few registers are read from there by each pass.
@@ -42,8 +43,9 @@ absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   return absl::OkStatus();
 }
 
-// The row of few turns: threads with two vectors each, 512 of an SM with so many rows that they
-// have one or several at once, short ones as two CTAs. False if there are more turns.
+// The row of few turns: threads with two vectors each, or one where that idles fewer, 512 of an SM
+// with so many rows that they have one or several at once, short ones as two CTAs. The kernel knows
+// the rows' length where that was measured to be faster. False if there are more turns.
 bool ShareFewTurns(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   constexpr int kThreads = 512, kShortRow = 64;
   constexpr Share kShares[] = {{2, 1, kThreads}, {1, 32, kThreads}, {2, kThreads, 768}};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
+#include "scheduler/lower.h"
 #include "scheduler/workload.h"
 
 namespace seam::reduction {
@@ -72,9 +74,25 @@ void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     }
   }
   if (const int64_t bytes = rows.StateBytes(s); bytes > 0) {
+    const int64_t fit = sized.context.device.smem_bytes_per_cta / (bytes + kOtherSharedBytes);
     s.min_ctas_per_sm =
-        static_cast<int>(std::clamp<int64_t>(room / bytes, 1, std::max(1, s.min_ctas_per_sm)));
+        static_cast<int>(std::clamp<int64_t>(fit, 1, std::max(1, s.min_ctas_per_sm)));
   }
+}
+
+int64_t SmSharedBytes(const DeviceInfo& device) {
+  return device.smem_bytes_per_cta + kDriverSharedBytes;
+}
+
+bool HasRoom(const SizedGroup& sized, const Schedule& s, bool any) {
+  const absl::StatusOr<LaunchPlan> plan = Lower(*sized.group, s);
+  if (!plan.ok()) return false;
+  // Of several some may finish states in the same kernel.
+  const int ctas = any ? 1 : std::max(1, s.min_ctas_per_sm);
+  const int64_t beside = any ? kDriverSharedBytes : kOtherSharedBytes;
+  return absl::c_all_of(plan->launches, [&](const KernelLaunch& launch) {
+    return (launch.kernel.SharedBytes() + beside) * ctas <= SmSharedBytes(sized.context.device);
+  });
 }
 
 int StateWords(const SizedGroup& sized) {

@@ -51,9 +51,19 @@ bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> sha
 // its registers, if that idles few of them: it then leaves one state for all.
 void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& schedule);
 
-// Leaves room in shared memory for the states of columns that are kept: fewer rows a CTA, then
-// fewer columns at once, of rows that are read again.
+// Leaves room in shared memory for the states of columns that a CTA's threads leave for each other
+// (KeptRows::StateBytes): fewer rows a CTA, then fewer columns at once, of rows that are read
+// again; and asks an SM for no more CTAs than have room.
 void FitKept(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
+// Bytes of an SM's shared memory: what one CTA may have, and what the driver takes of each.
+inline constexpr int64_t kDriverSharedBytes = 1024;
+int64_t SmSharedBytes(const DeviceInfo& device);
+
+// Whether so many CTAs an SM as the schedule wants, or one if `any` will do, have the shared memory
+// that its kernels take, which of rows that threads bring nothing but the kernels says. As much
+// work as Lower.
+bool HasRoom(const SizedGroup& sized, const Schedule& schedule, bool any);
 
 // Words of a row's states.
 int StateWords(const SizedGroup& sized);

@@ -4,9 +4,11 @@
 
 namespace seam::reduction {
 
+bool MayCountRows(const SizedGroup& sized) { return sized.rows <= kIndex32Limit; }
+
 bool TakesTickets(const SizedGroup& sized, const Schedule& s) {
   constexpr int64_t kOneStateColumns = 12288, kStatesColumns = 4096;
-  return sized.context.any_order && !s.shift && sized.widest_bytes < 4 &&
+  return sized.context.any_order && MayCountRows(sized) && !s.shift && sized.widest_bytes < 4 &&
          sized.columns <= (ColumnStates(sized) == 1 ? kOneStateColumns : kStatesColumns);
 }
 
@@ -47,7 +49,7 @@ bool HasFewTurns(const SizedGroup& sized, const Schedule& s) {
 }
 
 void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& s) {
-  s.pace = PaceOf(sized, stage_bytes, s);
+  s.pace = MayCountRows(sized) ? PaceOf(sized, stage_bytes, s) : 0;
   s.settled = ColumnStates(sized) > 0 && sized.rows > kMostFewTurns * RowsAtOnce(sized, s);
 }
 

@@ -10,12 +10,15 @@
 
 namespace seam::reduction {
 
+// Whether 32 bits count the rows, as tickets and pace do.
+bool MayCountRows(const SizedGroup& sized);
+
 // Whether rows that are summed up go by ticket if the caller lets them: longer ones, of one state a
 // column and of several, and wider ones do as well in a fixed order.
 bool TakesTickets(const SizedGroup& sized, const Schedule& schedule);
 
-// Whether CTAs that keep states of their columns, of 16-bit data, have few turns each: what then
-// counts is how soon the last one is done, and how many states they leave.
+// Whether CTAs that keep states of their columns, of 16-bit data, have few turns each, but more
+// than two: what then counts is how soon the last one is done, and how many states they leave.
 bool HasFewTurns(const SizedGroup& sized, const Schedule& schedule);
 
 // Sets after how many turns CTAs that take rows in a fixed order, with `stage_bytes` of each, look
@@ -24,8 +27,5 @@ bool HasFewTurns(const SizedGroup& sized, const Schedule& schedule);
 // one. A thread that first reads in a turn what was loaded before all of them waits for its turn's
 // own loads too; in few turns that costs less than what compilers make of it otherwise.
 void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& schedule);
-
-// Threads of a CTA of shifted rows that is a large one: it has to keep pace, and rows in registers.
-inline constexpr int kLargeShifted = 512;
 
 }  // namespace seam::reduction

@@ -38,7 +38,7 @@ std::string Schedule::ToString() const {
       }
       if (pace > 0) absl::StrAppend(&text, ", CTAs keep pace");
       if (pace > 1) absl::StrAppend(&text, " every ", pace, " turns");
-      if (settled && stages > 0) absl::StrAppend(&text, ", first loads awaited before");
+      if (settled) absl::StrAppend(&text, ", first loads awaited before");
       if (blocks)
         absl::StrAppend(&text, ", through shared memory in blocks of ", rows_per_cta(), " rows",
                         reread ? ", read again from there" : "",
@@ -105,6 +105,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "rows taken by ticket are brought two ahead at least and start aligned";
   } else if (s.pace < 0 || (s.pace > 0 && (s.stages == 0 || s.tickets))) {
     broken = "CTAs keep pace that take rows in a fixed order and have them brought ahead";
+  } else if (s.settled && s.stages == 0) {
+    broken = "first loads are awaited before turns whose rows are brought ahead";
   } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {
     broken = "rows that go through shared memory stay with a CTA that holds them whole";
   } else if (s.async && (!s.persistent || s.vector == 1 || s.shift || s.stages > 0 || s.blocks ||

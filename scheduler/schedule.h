@@ -118,7 +118,7 @@ struct Schedule {
 //  - stages is 0 to 16, and rows that are brought ahead stay with a CTA that takes them in
 //    turn (stages: persistent, grid; tickets: two stages at least, not shift, since the
 //    rows that a CTA takes then need not start alike; pace: at least 0, with stages, without
-//    tickets);
+//    tickets; settled: stages);
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages, blocks or async);
 //  - threads bring vectors of rows that are held whole, which neither copies nor blocks bring

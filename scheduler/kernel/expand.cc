@@ -148,6 +148,13 @@ absl::Status Expander::Prepare() {
     spaces_.push_back(PlaceSpace(static_cast<int>(s), persistent, options_.columns_per_step));
     resident.push_back(spaces_[s].persistent && !options_.reread);
   }
+  for (const TileReduction& r : tile_.reductions) {
+    if (r.over == Over::Rows && at_.rows_per_cta > 1 && options_.grid > 0 &&
+        !spaces_[tile_.passes[r.pass].space].persistent) {
+      return absl::InternalError(
+          absl::StrCat("kernel ", tile_.name, ": states in memory of several rows a CTA"));
+    }
+  }
   levels_.resize(tile_.values.size());
   loose_ = FindLoose(tile_);
   ends_.levels.resize(tile_.values.size());

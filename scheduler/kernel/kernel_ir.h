@@ -324,7 +324,7 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //    or an earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and
 //    num_elements hold parameters only; slots hold symbols of unrolled loops only; unrolled loops
 //    have constant extents.
-//  - KeepPacked: a packed fragment. AwaitLoaded: fragments that there are.
+//  - KeepPacked: a packed fragment. AwaitLoaded: one or more fragments.
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
 //  - Asynchronous loads: array and buffer of one type, 4, 8 or 16 bytes and no more than the buffer

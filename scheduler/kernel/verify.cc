@@ -478,6 +478,7 @@ class Verifier {
     return f.packed ? absl::OkStatus() : Error("fragment ", f.name, " is not packed");
   }
   absl::Status Visit(const AwaitLoaded& node, const Flow&) {
+    if (node.fragments.empty()) return Error("waits for no fragment");
     for (int fragment : node.fragments) SEAM_RETURN_IF_ERROR(CheckSlot(fragment, 0));
     return absl::OkStatus();
   }

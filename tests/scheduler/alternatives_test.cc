@@ -233,6 +233,9 @@ TEST(Alternatives, FinishedHereOrThere) {
     Schedule otherwise = *chosen;
     otherwise.one_launch = !otherwise.one_launch;
     EXPECT_TRUE(std::find(list->begin(), list->end(), otherwise) != list->end()) << rows;
+    Schedule settled = *chosen;
+    settled.settled = !settled.settled;
+    EXPECT_EQ(std::find(list->begin(), list->end(), settled) != list->end(), chosen->stages > 0);
     for (const Schedule& s : *list) {
       EXPECT_TRUE(s == otherwise || s.cluster > 1 || s.one_launch == chosen->one_launch)
           << s.ToString();

@@ -162,6 +162,11 @@ TEST(Clusters, NeedWholeRowsInTurn) {
   ASSERT_TRUE(CheckSchedule(s).ok());
   s.pace = 1;
   EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("CTAs keep pace that"));
+  s.pace = 0;
+  s.settled = true;
+  EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("first loads are awaited"));
+  s.stages = 2;
+  EXPECT_TRUE(CheckSchedule(s).ok());
 }
 
 TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {

@@ -197,6 +197,7 @@ TEST(VerifyKernelTest, AccessesAndSlots) {
   EXPECT_THAT(v.ErrorOf(Load{9, 0, 1, Space::Global, v.x, 0}), HasSubstr("no fragment 9"));
   EXPECT_THAT(v.ErrorOf(Load{-1, 0, 1, Space::Global, v.x, 0}), HasSubstr("no fragment -1"));
   EXPECT_THAT(v.ErrorOf(kernel::AwaitLoaded{{v.f, 9}}), HasSubstr("no fragment 9"));
+  EXPECT_THAT(v.ErrorOf(kernel::AwaitLoaded{{}}), HasSubstr("waits for no fragment"));
   EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 1, Space::Global, 2, 0}), HasSubstr("no buffer 2"));
   EXPECT_THAT(v.ErrorOf(Load{v.f, 0, 1, Space::Shared, 1, 0}), HasSubstr("no shared array 1"));
   for (const int width : {0, -1, 3}) {

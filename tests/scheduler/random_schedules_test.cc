@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -111,7 +112,12 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.reread = s.stages > 0 && pick.Chance(40);
     s.tickets = s.stages > 1 && !s.shift && pick.Chance(50);
     s.pace = s.stages > 0 && !s.tickets && pick.Chance(50) ? 1 + pick.Below(3) : 0;
-    s.settled = s.stages > 0 && s.pace != 1;
+    s.settled = s.stages > 0 && pick.Chance(50);
+    // States of columns that lie in memory are those of one row a CTA.
+    if (!s.persistent && shape.ok() && absl::c_linear_search(shape->crosses, Crossing::kRows)) {
+      s.lanes_per_row = 32;
+      s.row_warps = 1;
+    }
   }
   s.chan_welford = pick.Chance(50);
   s.online = pick.Chance(50);
@@ -161,6 +167,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 
 struct Counts {
   int right = 0, guarded = 0, neighbours = 0, held = 0, async = 0, outer_turns = 0;
+  int merged_rows = 0, settled = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -181,6 +188,8 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     counts.async += result.schedule.async;
     counts.outer_turns += result.schedule.outer && result.schedule.grid > 0;
     counts.held += result.schedule.neighbours > 1 && result.schedule.held > 0;
+    counts.merged_rows += result.schedule.grid > 0 && result.schedule.rows_per_cta() > 1;
+    counts.settled += result.schedule.settled;
     ASSERT_TRUE(result.status.ok())
         << "graph " << seed << " schedule " << i << ": " << result.status << "\n"
         << result.schedule.ToString() << "\n"
@@ -251,6 +260,89 @@ TEST(RandomSchedules, SoftmaxesOfEveryKind) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(counts.right, 2 * counts.guarded);
+}
+
+// Reductions along rows and across them, with states of columns of every kind.
+const char* const kRowsAndColumns[] = {R"(fusion backward {
+  symbol M
+  symbol N
+  input grad: DTYPE[M, N]
+  input x: DTYPE[M, N]
+  input gamma: f32[N]
+  input mean: f32[M]
+  g = cast(grad, dtype=f32)
+  xhat = cast(x, dtype=f32) - mean[:, None]
+  a = sum(g * gamma * xhat, axes=[1]) * 0.01
+  dx = cast(g - a[:, None] * xhat, dtype=DTYPE)
+  dgamma = cast(sum(g * xhat, axes=[0]), dtype=DTYPE)
+  dbeta = sum(g, axes=[0])
+  output dx
+  output dgamma
+  output dbeta
+})",
+                                       R"(fusion statistics {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  input b: f32[N]
+  f = cast(x, dtype=f32)
+  top = amax(f, axes=[1])
+  y = cast(exp(f - top[:, None]), dtype=DTYPE)
+  mean, m2, n = welford(f, axes=[0])
+  r = rsqrt(m2 / n + 1e-3) * b
+  output y
+  output mean
+  output r
+})",
+                                       R"(fusion states {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  rows = sum(cast(x, dtype=f64), axes=[1])
+  where = argmax(x, axes=[0])
+  least = amin(x, axes=[0])
+  product = prod(cast(x, dtype=f32) * 0.1 + 1.0, axes=[0])
+  some = any(x > 0.5, axes=[0])
+  all = sum(cast(x, dtype=f32), axes=[0, 1])
+  output rows
+  output where
+  output least
+  output product
+  output some
+  output all
+})",
+                                       R"(fusion images {
+  symbol M
+  symbol N
+  input x: DTYPE[M, 3, N]
+  f = cast(x, dtype=f32)
+  s = sum(f, axes=[2])
+  y = cast(f - s[:, :, None] * 0.1, dtype=DTYPE)
+  columns = sum(f * f, axes=[0, 1])
+  image = sum(f, axes=[1, 2])
+  output y
+  output columns
+  output image
+})"};
+
+TEST(RandomSchedules, RowsAndColumns) {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 80; ++seed) {
+    Picker pick(seed);
+    const char* const dtypes[] = {"f32", "bf16", "f16"};
+    const char* const dtype = dtypes[pick.Below(std::size(dtypes))];
+    const char* const text = kRowsAndColumns[pick.Below(std::size(kRowsAndColumns))];
+    const absl::StatusOr<Fusion> group = ParseFusion(absl::StrReplaceAll(text, {{"DTYPE", dtype}}));
+    ASSERT_TRUE(group.ok()) << group.status();
+    const std::map<std::string, int64_t> sizes = {
+        {"M", 1 + pick.Below(pick.Chance(30) ? 120 : 20)},
+        {"N", 1 + pick.Below(pick.Chance(30) ? 300 : 40)}};
+    TryGroup(*group, sizes, seed, 8, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(counts.right, 2 * counts.guarded);
+  EXPECT_GT(counts.merged_rows, 150);
+  EXPECT_GT(counts.settled, 50);
 }
 
 // Groups of channels that lie last: statistics, gradients, and states of every kind.

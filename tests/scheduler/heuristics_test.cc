@@ -1,0 +1,168 @@
+// What the heuristics choose can be launched, at whatever sizes and on whatever device: every guard
+// holds, and CTAs have the threads and the shared memory that they take.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "absl/strings/str_replace.h"
+#include "ir/text/parser.h"
+#include "scheduler/scheduler.h"
+#include "tests/support/norm_graphs.h"
+
+namespace seam {
+namespace {
+
+const char* const kForward = R"(fusion forward {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  input residual: DTYPE[M, N]
+  input gamma: DTYPE[N]
+  f = cast(x, dtype=f32) + cast(residual, dtype=f32)
+  mean, m2, n = welford(f, axes=[1])
+  y = (f - mean[:, None]) * rsqrt(m2[:, None] / n[:, None] + 1e-5) * cast(gamma, dtype=f32)
+  out = cast(y, dtype=DTYPE)
+  output out
+  output mean
+})";
+const char* const kSoftmax = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+const char* const kDownColumns = R"(fusion columns {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  f = cast(x, dtype=f32)
+  mean, m2, n = welford(f, axes=[0])
+  y = cast((f - mean) * rsqrt(m2 / n + 1e-5), dtype=DTYPE)
+  output y
+})";
+const char* const kArgmax = R"(fusion argmax {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  input g: DTYPE[M, N]
+  p = cast(x, dtype=f32) * cast(g, dtype=f32)
+  sums = sum(p, axes=[1])
+  where = argmax(p, axes=[0])
+  output sums
+  output where
+})";
+const char* const kStatesOfAllKinds = R"(fusion states {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  f = cast(x, dtype=f32)
+  top = amax(f, axes=[1])
+  y = cast(exp(f - top[:, None]), dtype=DTYPE)
+  mean, m2, n = welford(f, axes=[0])
+  all = sum(f, axes=[0, 1])
+  output y
+  output mean
+  output m2
+  output all
+})";
+
+const char* const kImages[] = {R"(fusion channels_first {
+  symbol M
+  symbol N
+  input x: DTYPE[M, 24, N]
+  f = cast(x, dtype=f32)
+  mean, m2, n = welford(f, axes=[0, 2])
+  y = cast((f - mean[None, :, None]) * rsqrt(m2[None, :, None] / n[None, :, None] + 1e-5),
+           dtype=DTYPE)
+  output y
+  output mean
+})",
+                               R"(fusion groups_last {
+  symbol M
+  symbol N
+  input x: DTYPE[8, M, 32, N]
+  f = cast(x, dtype=f32)
+  mean, m2, n = welford(f, axes=[1, 3])
+  y = cast((f - mean[:, None, :, None]) * rsqrt(m2[:, None, :, None] / n[:, None, :, None] + 1e-5),
+           dtype=DTYPE)
+  output y
+})"};
+
+// The launches for a group of M and N, held against the device.
+size_t ExpectLaunchable(const std::string& text, int64_t m, int64_t n, const DeviceInfo& device) {
+  SCOPED_TRACE(absl::StrCat(text, "\nM=", m, " N=", n, " on ", device.name));
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  EXPECT_TRUE(group.ok()) << group.status();
+  if (!group.ok()) return 0;
+  ScheduleContext context;
+  context.device = device;
+  for (const SymNode* symbol : group->env().symbols())
+    context.sizes.push_back(symbol->name == "M" ? m : n);
+  const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(*group, SchedulerKind::kReduction, context);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  if (!plan.ok()) return 0;
+  for (const Guard& guard : plan->guards) {
+    const auto holds = Evaluate(guard.condition, [&](const SymNode* symbol) {
+      return std::optional<int64_t>(symbol->name == "M" ? m : n);
+    });
+    EXPECT_TRUE(holds.ok() && *holds == 1) << guard.reason;
+  }
+  const Schedule& s = plan->schedule;
+  const int64_t ctas = std::max(1, s.min_ctas_per_sm);
+  EXPECT_LE(ctas * s.threads(), device.max_threads_per_sm);
+  constexpr int64_t kOfDriver = 1024;  // Of each CTA's shared memory.
+  for (const KernelLaunch& launch : plan->launches) {
+    const int64_t bytes = launch.kernel.SharedBytes();
+    EXPECT_LE(bytes, device.smem_bytes_per_cta) << launch.kernel.name;
+    EXPECT_LE(launch.kernel.threads, 1024) << launch.kernel.name;
+    EXPECT_LE(launch.kernel.cluster, device.max_cluster) << launch.kernel.name;
+    // CTAs that take rows in turn are to be there all at once.
+    if (s.grid == 0) continue;
+    EXPECT_LE(ctas * (bytes + kOfDriver), device.smem_bytes_per_cta + kOfDriver)
+        << launch.kernel.name << ": " << s.ToString();
+  }
+  return plan->launches.size();
+}
+
+TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
+  const std::string texts[] = {testing::NormBackward("DTYPE"),
+                               kForward,
+                               kSoftmax,
+                               kDownColumns,
+                               kArgmax,
+                               kStatesOfAllKinds,
+                               kImages[0],
+                               kImages[1]};
+  std::mt19937_64 bits(1);
+  const auto below = [&](size_t n) { return static_cast<size_t>(bits() % n); };
+  // As many of each magnitude; every third a multiple of eight.
+  const auto size = [&](double most) {
+    const double log = std::log2(most) * static_cast<double>(below(1000)) / 1000;
+    const auto n = static_cast<int64_t>(std::exp2(log));
+    return below(3) == 0 ? (n + 7) / 8 * 8 : n;
+  };
+  for (int i = 0; i < 600; ++i) {
+    const char* const dtypes[] = {"f32", "bf16", "f16", "f64"};
+    const std::string text =
+        absl::StrReplaceAll(texts[below(std::size(texts))], {{"DTYPE", dtypes[below(4)]}});
+    const int64_t n = size(400000), m = size(4e9 / static_cast<double>(n));
+    ExpectLaunchable(text, m, n, Devices()[below(Devices().size())]);
+    if (HasFailure()) return;
+  }
+}
+
+// Rows that threads bring fill the shared memory: what they leave in parts finds no room there.
+TEST(Heuristics, AFullCtaIsFinishedByAnotherKernel) {
+  const absl::StatusOr<DeviceInfo> device = FindDevice("rtx5090");
+  ASSERT_TRUE(device.ok()) << device.status();
+  const std::string text = absl::StrReplaceAll(kArgmax, {{"DTYPE", "f16"}});
+  EXPECT_EQ(ExpectLaunchable(text, 187647, 22594, *device), 2);
+  EXPECT_EQ(ExpectLaunchable(text, 187647, 11294, *device), 1);
+}
+
+}  // namespace
+}  // namespace seam
