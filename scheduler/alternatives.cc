@@ -185,8 +185,8 @@ class RowAlternatives {
   }
 
   void ShareRowsInVectors(Schedule s) {
-    s.split = s.cluster = 1;
-    s.grid = s.stages = s.pace = s.held = 0;
+    s.split = s.cluster = s.slices = 1;
+    s.grid = s.stages = s.spare = s.pace = s.held = 0;
     s.reread = s.async = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
     s.settled = false;
     if (s.neighbours > 1) {
@@ -230,8 +230,8 @@ class RowAlternatives {
     if (s.outer || s.vector * sized_.widest_bytes >= 16 || (fixed_lanes_ && !s.runs))
       return absl::OkStatus();
     s.blocks = s.persistent = true;
-    s.split = s.cluster = 1;
-    s.grid = s.stages = s.pace = s.held = 0;
+    s.split = s.cluster = s.slices = 1;
+    s.grid = s.stages = s.spare = s.pace = s.held = 0;
     s.async = s.tickets = s.settled = s.early = s.one_launch = s.chan_welford = false;
     if (!fixed_lanes_) s.warps_per_row = 1;
     const int threads_per_row = s.lanes_per_row * s.warps_per_row;
@@ -381,7 +381,8 @@ class RowAlternatives {
   int Steps(const Schedule& s) const {
     int steps = (s.chan_welford && s.persistent) + (s.early != chosen_.early) +
                 (s.online != chosen_.online) + (s.facts != chosen_.facts) +
-                (s.stages != chosen_.stages && (s.stages == 1 || s.stages == 2)) + 2 * s.reread +
+                (s.stages != chosen_.stages && (s.stages == 1 || s.stages == 2)) +
+                (s.slices != chosen_.slices) + 2 * s.reread +
                 (s.row_warps != chosen_.row_warps && s.row_warps > 1 && s.threads() > 128);
     for (int vector = s.vector; vector < chosen_.vector; vector *= 2) steps += 2;
     return steps;
@@ -432,9 +433,22 @@ class RowAlternatives {
           s.tickets = tickets;
           const bool any_order = !sized_.shape.crosses_all_rows() || sized_.context.any_order;
           if (tickets && (s.shift || stages == 1 || !any_order)) continue;
-          for (s.pace = 0; s.pace <= (tickets ? 0 : 2); ++s.pace) Toggle(s);
+          for (s.pace = 0; s.pace <= (tickets ? 0 : 2); ++s.pace) {
+            Toggle(s);
+            if (stages == 1 && reread) BringInSlices(s, stage, room);
+          }
         }
       }
+    }
+  }
+
+  // A single stage in slices, with as many more of them as have room.
+  void BringInSlices(Schedule s, int64_t stage, int64_t room) {
+    for (const int slices : {2, 4, 8}) {
+      if (s.registers % slices != 0) break;
+      s.slices = slices;
+      s.spare = static_cast<int>(std::min<int64_t>((room - stage) * slices / stage, slices - 1));
+      Toggle(s);
     }
   }
 

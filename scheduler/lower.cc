@@ -103,6 +103,8 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64
   s.grid = 0;
   s.cluster = s.neighbours = 1;
   s.stages = s.pace = 0;
+  s.slices = 1;
+  s.spare = 0;
   s.settled = false;
   s.persistent = s.early = s.shift = s.reread = s.async = s.tickets = s.blocks = s.runs = false;
   s.vector = 1;
@@ -232,6 +234,8 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.async = schedule.async && (expand.grid > 0 || schedule.reread);
   expand.reread = (expand.stages > 0 || schedule.blocks || expand.async) && schedule.reread;
   expand.blocks = schedule.blocks;
+  expand.slices = expand.stages > 0 ? schedule.slices : 1;
+  expand.spare = expand.stages > 0 ? schedule.spare : 0;
   expand.tickets = expand.stages > 0 && schedule.tickets;
   expand.pace = expand.stages > 0 ? schedule.pace : 0;
   expand.settled = expand.stages > 0 && schedule.settled;

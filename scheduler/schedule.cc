@@ -30,6 +30,8 @@ std::string Schedule::ToString() const {
       }
       if (stages > 0) {
         absl::StrAppend(&text, ", ", stages, " of them brought to shared memory ahead",
+                        slices > 1 ? absl::StrCat(" in ", slices, " slices") : "",
+                        spare > 0 ? absl::StrCat(" with room for ", spare, " more") : "",
                         reread ? ", read again from there" : "");
       }
       if (async) {
@@ -107,6 +109,13 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "CTAs keep pace that take rows in a fixed order and have them brought ahead";
   } else if (s.settled && s.stages == 0) {
     broken = "first loads are awaited before turns whose rows are brought ahead";
+  } else if (s.slices < 1 || s.registers % s.slices != 0) {
+    broken = "slices does not divide registers";
+  } else if (!within(s.spare, 0, s.slices - 1)) {
+    broken = "spare is not within 0 to slices - 1";
+  } else if (s.slices > 1 && (s.stages == 0 || !s.reread || s.rows_per_cta() > 1 || s.tickets ||
+                              s.shift || s.blocks)) {
+    broken = "one row that is read again from its stage, in a fixed order, comes in slices";
   } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {
     broken = "rows that go through shared memory stay with a CTA that holds them whole";
   } else if (s.async && (!s.persistent || s.vector == 1 || s.shift || s.stages > 0 || s.blocks ||

@@ -47,6 +47,9 @@ struct Schedule {
                     // CTA, the one in hand included; 0: threads load them. A single one is brought
                     // as soon as threads have the row before in registers, or, with reread, are
                     // done with it.
+  int slices = 1;  // With stages that are read again: the parts of a row that come each for itself;
+                   // others follow as soon as this turn's last pass is done with them.
+  int spare = 0;   // Slices that have room beside those of the stages.
   bool reread = false;  // With stages, blocks or async: between passes rows stay in shared memory,
                         // not registers.
   bool blocks = false;  // The rows of a CTA go through shared memory together: threads move them
@@ -119,6 +122,9 @@ struct Schedule {
 //    turn (stages: persistent, grid; tickets: two stages at least, not shift, since the
 //    rows that a CTA takes then need not start alike; pace: at least 0, with stages, without
 //    tickets; settled: stages);
+//  - slices is at least 1 and divides registers; of one row that is read again from its stage, in a
+//    fixed order (slices > 1: stages, reread, rows_per_cta 1, not tickets, shift or blocks); spare
+//    is 0 to slices - 1;
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages, blocks or async);
 //  - threads bring vectors of rows that are held whole, which neither copies nor blocks bring

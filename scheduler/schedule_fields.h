@@ -11,8 +11,8 @@ namespace seam {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
-         persistent, split, grid, cluster, stages, reread, blocks, runs, async, tickets, pace,
-         settled, finish_lanes, one_launch, held, shift, early, chan_welford, online,
+         persistent, split, grid, cluster, stages, slices, spare, reread, blocks, runs, async,
+         tickets, pace, settled, finish_lanes, one_launch, held, shift, early, chan_welford, online,
          alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
@@ -27,6 +27,8 @@ void VisitFields(S& s, Visitor visit) {
   visit("grid", grid);
   visit("cluster", cluster);
   visit("stages", stages);
+  visit("slices", slices);
+  visit("spare", spare);
   visit("reread", reread);
   visit("blocks", blocks);
   visit("runs", runs);

@@ -190,6 +190,7 @@ absl::Status Expander::ExpandPass(int pass) {
   const int space_index = tile_.passes[pass].space;
   SpaceState& space = spaces_[space_index];
   const int64_t before = PassesBefore(pass);
+  passes_slices_on_ = options_.slices > 1 && pass == last_copied_pass_;
   if (before > 0) RenewStep(space_index);
   // What is written does not push out of the cache what is still to be read again.
   stores_ = before % 2 == 1 && space.step.is_symbolic() ? CacheHint::Streaming : CacheHint::Default;
@@ -481,11 +482,22 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       }
       if (!last && last_time) LoadNextStep();
     };
+    const bool awaits = awaits_slices_ && !at_ends_;
+    const bool passes_on = passes_slices_on_ && last_time && !at_ends_;
+    const auto in_slices = [&] {
+      if (options_.slices > 1) FindPlace();
+      if (awaits) AwaitSlice();
+      each();
+      if (passes_on) PassSliceOn();
+    };
+    if (passes_on && KeepsPace()) KeepPace();
     if (RollsUnits(accumulators)) {
       w_.Loop(u_, registers_, false, each);
     } else {
-      OverUnits(each);
+      OverUnits(in_slices);
     }
+    awaits_slices_ &= !awaits;
+    passed_on_ |= passes_on;
     for (const Accumulator& a : accumulators) {
       if (a.shifts_elements()) EndStep(a);
     }

@@ -48,6 +48,12 @@ struct ExpandOptions {
   // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in
   // persistent spaces.
   int stages = 0;
+  // Parts of a stage that copies bring each for itself, in the order of the columns: the first pass
+  // awaits one after the other, and behind the last pass over each the next row's follows. Divides
+  // the registers of the layout; of rows that are `reread`, one a CTA, without ends.
+  int slices = 1;
+  // More of them than the stages hold that have room, fewer than `slices`.
+  int spare = 0;
   // Threads bring the vectors that they have of persistent spaces to shared memory, each its own,
   // as far as 4 bytes or more lie together: those of the next turn, or, without a grid, all, and
   // `reread` is set.

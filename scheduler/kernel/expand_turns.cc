@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "scheduler/kernel/expander.h"
 
 namespace seam::kernel {
@@ -13,80 +14,101 @@ namespace seam::kernel {
 void Expander::PrepareRowCopies() {
   if (options_.stages == 0) return;
   const auto found = FindRowCopies(tile_, at_.rows_per_cta, has_ends_ ? vector_ : 1);
-  stage_elements_ = at_.rows_per_cta * CtaColumns();
+  slice_elements_ = at_.rows_per_cta * SliceColumns();
   int64_t copies_per_batch = 0;
   for (size_t id = 0; id < found.size(); ++id) {
     if (!found[id] || !spaces_[found[id]->space].persistent) continue;
-    const int64_t copies = CopiesOf(*found[id], CtaColumns());
+    const int64_t copies = CopiesOf(*found[id], SliceColumns());
     const TileValue& value = tile_.values[id];
     if (has_ends_) {  // In all turns.
       const SymInt first = RowImporter().Import(found[id]->start) + ends_.head;
       if (!ProvablyDivisible(first, vector_)) continue;
     }
     const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
-                                   stage_elements_ * options_.stages);
+                                   slice_elements_ * SlicePlaces());
     copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array, copies});
     copies_per_batch += copies;
   }
   if (copied_.empty()) return;
-  out_.copy_barriers = options_.stages;
+  out_.copy_barriers = SlicePlaces();
   out_.copies_per_batch = static_cast<int>(copies_per_batch);
   // A stage is free at the first barrier behind its last read: in the same turn if the first pass
   // takes the row into registers, else in the next.
   const std::vector<bool> first = NeededBy(0, std::vector<bool>(tile_.values.size()));
   turns_behind_ = options_.reread;
   for (const auto& [id, row] : copied_) turns_behind_ |= !first[id];
+  for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
+    const std::vector<bool> needed =
+        NeededBy(static_cast<int>(pass), std::vector<bool>(tile_.values.size()));
+    if (absl::c_any_of(copied_, [&](const auto& row) { return needed[row.first]; }))
+      last_copied_pass_ = static_cast<int>(pass);
+  }
 }
 
-// Starts the copies of a set of rows for that turn, of those that a cluster shares a piece each.
-void Expander::CopyRows(SymInt turn, SymInt set) {
+// The slices of all turns, one after the other, go round so many places.
+int Expander::SlicePlaces() const { return options_.stages * options_.slices + options_.spare; }
+
+// Finds the place of the slice that has the thread's vector u, or the place of a whole row.
+void Expander::FindPlace() {
+  const SymInt slice = SliceOfUnit();
+  place_ = Mod(turn_, options_.stages) * options_.slices + slice;
+  if (options_.spare == 0) return;
+  const SymInt number = turn_ * options_.slices + slice;
+  place_ = out_.env->FreshSymbol("place", 0, SlicePlaces() - 1);
+  w_.Bind(place_, w_.Index(DType::I64, Mod(number, SlicePlaces())));
+}
+
+// Starts the copies of a slice of a set of rows, of those that a cluster shares a piece each.
+void Expander::CopySlice(SymInt place, SymInt slice, SymInt set) {
   const SymInt row = set * at_.rows_per_cta;
   SymImporter importer(out_.env.get());
   for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
   importer.Map(tile_.row.node(), row);
-  const SymInt stage = Mod(turn, options_.stages);
   for (const auto& [id, copied] : copied_) {
     const SymInt extent = spaces_[copied.from.space].extent;
     const SymInt rows = at_.rows_per_cta == 1 ? SymInt(1) : Min(at_.rows_per_cta, rows_ - row);
-    const SymInt first = rank_ * CtaColumns();
+    const SymInt first = rank_ * CtaColumns() + slice * SliceColumns();
     if (copied.from.run > 0) {
-      CopyPieces(id, copied, stage, importer);
+      CopyPieces(id, copied, place, first, importer);
       continue;
     }
-    const SymInt count = cluster_ == 1 ? rows * extent : Max(0, Min(CtaColumns(), extent - first));
-    w_.Emit(BulkCopy{copied.array, stage * stage_elements_, tile_.values[id].buffer,
+    const bool whole = cluster_ == 1 && options_.slices == 1;
+    const SymInt count = whole ? rows * extent : Max(0, Min(SliceColumns(), extent - first));
+    w_.Emit(BulkCopy{copied.array, place * slice_elements_, tile_.values[id].buffer,
                      importer.Import(copied.from.start) + ends_.head + first,
-                     has_ends_ ? InBody(extent) : count, stage});
+                     has_ends_ ? InBody(extent) : count, place});
   }
 }
 
-// What a CTA has of a row in pieces: of the first and the last one perhaps a part.
-void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt stage, SymImporter& importer) {
+// What a CTA has of a slice of a row in pieces: of the first and the last one perhaps a part.
+void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymInt first,
+                          SymImporter& importer) {
   const int64_t run = copied.from.run;
-  const SymInt first = rank_ * CtaColumns();
-  const SymInt end = Min(first + CtaColumns(), spaces_[copied.from.space].extent);
+  const SymInt end = Min(first + SliceColumns(), spaces_[copied.from.space].extent);
   const SymInt i = out_.env->FreshSymbol("piece", 0, copied.copies - 1);
   w_.Loop(i, copied.copies, false, [&] {
     const SymInt piece = FloorDiv(first, run) + i;
     const SymInt from = Max(first, piece * run);
     const SymInt count = Max(0, Min(end, (piece + 1) * run) - from);
     importer.Map(copied.from.piece.node(), piece);
-    w_.Emit(BulkCopy{copied.array, stage * stage_elements_ + (from - first),
+    w_.Emit(BulkCopy{copied.array, place * slice_elements_ + (from - first),
                      tile_.values[id].buffer,
-                     importer.Import(copied.from.start) + (from - piece * run), count, stage});
+                     importer.Import(copied.from.start) + (from - piece * run), count, place});
   });
 }
 
 void Expander::BringFirstRows() {
   if (copied_.empty() && async_.empty()) return;
   if (!copied_.empty()) {
-    const SymInt turn = out_.env->FreshSymbol("ahead", 0, options_.stages - 1);
+    const SymInt number = out_.env->FreshSymbol("ahead", 0, SlicePlaces() - 1);
     const SymInt in_order = CeilDiv(sets_ - team_, teams_);
     w_.Branch(
         SymEq(out_.thread_x, 0),
         [&] {
-          w_.Loop(turn, Min(options_.stages, in_order), false,
-                  [&] { CopyRows(turn, SetInOrder(turn)); });
+          w_.Loop(number, Min(SlicePlaces(), in_order * options_.slices), false, [&] {
+            CopySlice(Mod(number, SlicePlaces()), Mod(number, options_.slices),
+                      SetInOrder(FloorDiv(number, options_.slices)));
+          });
         },
         [] {});
   }
@@ -169,13 +191,38 @@ void Expander::LoadValuesAhead() {
 
 void Expander::AwaitRows() {
   passed_on_ = copied_.empty() && !tickets_;
-  if (copied_.empty()) return;
-  w_.Emit(AwaitCopies{Mod(turn_, options_.stages), FloorDiv(turn_, options_.stages)});
+  awaits_slices_ = !copied_.empty() && options_.slices > 1;
+  if (copied_.empty() || awaits_slices_) return;
+  FindPlace();
+  w_.Emit(AwaitCopies{place_, FloorDiv(turn_, options_.stages)});
 }
 
-// What a single stage holds is read until the end of the turn, unless it is in registers.
+// In the first pass over columns of the turn, for each vector of a thread.
+void Expander::AwaitSlice() {
+  const SymInt number = turn_ * options_.slices + SliceOfUnit();
+  w_.Emit(AwaitCopies{place_, FloorDiv(number, SlicePlaces())});
+}
+
+// In the last pass over copied rows, behind each vector of a thread: where all threads are done
+// with a slice, another one goes.
+void Expander::PassSliceOn() {
+  const int64_t units = registers_ / options_.slices;
+  const SymInt slice = SliceOfUnit(), next = slice + options_.spare;
+  const SymInt turn = turn_ + options_.stages + FloorDiv(next, options_.slices);
+  const auto copy = [&] { CopySlice(place_, Mod(next, options_.slices), SetInOrder(turn)); };
+  w_.Branch(
+      SymEq(Mod(u_, units), units - 1),
+      [&] {
+        w_.Emit(CtaSync{});
+        w_.Branch(SymAnd(SymEq(out_.thread_x, 0), SymLt(turn, turns_)), copy, [] {});
+      },
+      [] {});
+}
+
+// What a single stage holds is read until the end of the turn, unless it is in registers, and so
+// are slices.
 bool Expander::ReadsUntilTheEnd() const {
-  return !copied_.empty() && turns_behind_ >= options_.stages;
+  return !copied_.empty() && (turns_behind_ >= options_.stages || options_.slices > 1);
 }
 
 // Behind a barrier: the row that comes next goes where one has been read. At the end of the turn,
@@ -193,7 +240,8 @@ void Expander::CopyNextRows(bool end_of_turn) {
   const SymInt here = SymAnd(SymEq(out_.thread_x, 0), SymGe(turn_, behind));
   if (!tickets_) {
     w_.Branch(
-        SymAnd(here, SymLt(next, turns_)), [&] { CopyRows(next, SetInOrder(next)); }, [] {});
+        SymAnd(here, SymLt(next, turns_)),
+        [&] { CopySlice(Mod(next, options_.stages), 0, SetInOrder(next)); }, [] {});
     if (KeepsPace()) KeepPace();
     return;
   }
@@ -202,7 +250,7 @@ void Expander::CopyNextRows(bool end_of_turn) {
       [&] {
         const SymInt set = TicketOf(next, 1);
         w_.Branch(
-            SymLt(set, sets_), [&] { CopyRows(next, set); }, [] {});
+            SymLt(set, sets_), [&] { CopySlice(Mod(next, options_.stages), 0, set); }, [] {});
       },
       [] {});
 }

@@ -45,8 +45,9 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
     const SpaceState& space = spaces_[copied->second.from.space];
     load.space = Space::Shared;
     load.array = copied->second.array;
-    load.index = Mod(turn_, options_.stages) * stage_elements_ + at_.row_local * space.extent +
-                 space.column - ends_.head - rank_ * CtaColumns();
+    const SymInt slice = SliceOfUnit();
+    load.index = place_ * slice_elements_ + at_.row_local * space.extent + space.column -
+                 ends_.head - rank_ * CtaColumns() - slice * SliceColumns();
   }
   if (const auto row = async_.find(id); row != async_.end()) {
     load.space = Space::Shared;

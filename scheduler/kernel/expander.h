@@ -385,17 +385,25 @@ class Expander {
 
   // Rows in turn.
   void PrepareRowCopies();
-  void CopyRows(SymInt turn, SymInt set);
-  void CopyPieces(TileId id, const CopiedRow& copied, SymInt stage, SymImporter& importer);
+  int SlicePlaces() const;
+  void FindPlace();
+  void CopySlice(SymInt place, SymInt slice, SymInt set);
+  void CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymInt first,
+                  SymImporter& importer);
   void BringFirstRows();
   void LoadRowValues(SymInt turn, SymInt set);
   void TakeValuesAhead();
   void LoadValuesAhead();
   void AwaitRows();
+  void AwaitSlice();
+  void PassSliceOn();
   void CopyNextRows(bool end_of_turn);
   bool ReadsUntilTheEnd() const;
   // Columns of a CTA; in a cluster they begin at column rank * CtaColumns() of the row.
   int64_t CtaColumns() const { return options_.columns_per_step / cluster_; }
+  // Columns of a CTA that come together, and the slice in which the thread's vector u is.
+  int64_t SliceColumns() const { return CtaColumns() / options_.slices; }
+  SymInt SliceOfUnit() const { return FloorDiv(u_, registers_ / options_.slices); }
   SymInt SetInOrder(SymInt turn) const { return turn * teams_ + team_; }
   SymInt SetOf(SymInt turn);
   bool CanPassTickets() const;
@@ -520,7 +528,11 @@ class Expander {
   std::vector<int> hoisted_;            // Of what is loaded before all turns.
   std::map<TileId, int> values_ahead_;  // Loads of the row alone: where they are for the next turn.
   std::map<TileId, EndsAhead> ends_ahead_;  // The same for the ends of copied rows.
-  int64_t stage_elements_ = 0;              // Of each of them, in one stage.
+  int64_t slice_elements_ = 0;              // Of each of them, in a slice; a stage may be one.
+  SymInt place_;                            // Of the slice at hand.
+  bool awaits_slices_ = false;              // Of this turn's row, which no pass has been over yet.
+  int last_copied_pass_ = -1;               // Over copied rows.
+  bool passes_slices_on_ = false;           // The current pass is that one.
   int turns_behind_ = 0;                    // From the last read of a stage to the next copy there.
   bool passed_on_ = true;                   // What a barrier of the turn orders is behind us: the
                                             // next copies, the next ticket.

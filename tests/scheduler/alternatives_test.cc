@@ -243,6 +243,31 @@ TEST(Alternatives, FinishedHereOrThere) {
   }
 }
 
+// Of rows so long that a stage holds one: its slices, as many as have room.
+TEST(Alternatives, RowsInSlices) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kCrossed);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context = ContextOf(*group, {{"M", 1024}, {"N", 262144}}, 16);
+  const absl::StatusOr<Schedule> chosen =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+  ASSERT_TRUE(list.ok()) << list.status();
+  int in_slices = 0;
+  for (const Schedule& s : *list) {
+    if (s.slices == 1) continue;
+    ++in_slices;
+    EXPECT_GT(s.spare, 0) << s.ToString();
+    const absl::StatusOr<LaunchPlan> plan =
+        FindScheduler(SchedulerKind::kReduction)->lower(*group, s);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const int64_t bytes = plan->launches[0].kernel.SharedBytes();
+    EXPECT_LE(bytes, context.device.smem_bytes_per_cta) << s.ToString();
+    EXPECT_GT(bytes, context.device.smem_bytes_per_cta * 4 / 5) << s.ToString();
+  }
+  EXPECT_GE(in_slices, 3);
+}
+
 TEST(Alternatives, RowsThatThreadsBringOrLoad) {
   const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
   ASSERT_TRUE(group.ok()) << group.status();

@@ -220,6 +220,29 @@ TEST(PlantedBugs, RowsAhead) {
   }
 }
 
+// One row a stage, in slices that all threads have to be done with before the next row's come.
+TEST(PlantedBugs, RowsInSlices) {
+  for (const int cluster : {1, 2}) {
+    const auto edit = [&](Schedule& s) {
+      s.tickets = s.one_launch = false;
+      s.reread = true;
+      s.cluster = cluster;
+      s.grid = 4 * cluster;
+      s.stages = 1;
+      s.slices = 2;
+      s.spare = cluster - 1;
+      s.vector = s.registers = 4;
+      s.lanes_per_row = 32;
+      s.warps_per_row = 2;
+      s.row_warps = 1;
+      s.finish_lanes = 4;
+    };
+    EXPECT_GT(
+        ExpectAllFound(kCopiedRows, {{.sizes = {{"M", 25}, {"N", 912 * cluster}}, .edit = edit}}),
+        20);
+  }
+}
+
 TEST(PlantedBugs, BodiesAhead) {
   for (const bool reread : {false, true}) {
     const auto edit = [&](Schedule& s) {

@@ -64,6 +64,8 @@ void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
       });
   ASSERT_TRUE(run.ok()) << run.status();
   if (*run < 2) return;
+  as_rows.slices = 1;
+  as_rows.spare = 0;
   as_rows.neighbours = static_cast<int>(*run);
   as_rows.outer = true;
   as_rows.vector = 2 * pick.PowerOfTwo(8);
@@ -90,8 +92,9 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
   const bool may_shift = shape.ok() && !shape->keeps_columns();
   const bool may_split = shape.ok() && !shape->crossed();
-  s.neighbours = 1;
+  s.neighbours = s.slices = 1;
   s.reread = false;
+  s.spare = 0;
   s.vector = pick.PowerOfTwo(16);
   s.outer = pick.Chance(15) ? !s.outer : s.outer;
   s.lanes_per_row = pick.PowerOfTwo(32);
@@ -142,6 +145,15 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.held = s.split > 1 && s.one_launch && pick.Chance(70) ? 1 + pick.Below(4) : 0;
   s.blocks = s.persistent && !s.outer && !s.shift && s.cluster == 1 &&
              s.rows_per_cta() * s.columns_per_step() <= 8192 && pick.Chance(50);
+  if (s.stages > 0 && !s.outer && !s.shift && !s.blocks && pick.Chance(40)) {
+    s.reread = true;
+    s.tickets = false;
+    s.lanes_per_row = 32;
+    s.row_warps = 1;
+    s.slices = 1 + pick.Below(s.registers);
+    s.registers = s.registers / s.slices * s.slices;
+    s.spare = pick.Below(s.slices);
+  }
   s.runs = s.blocks && may_shift && pick.Chance(40);
   s.reread |= s.blocks && pick.Chance(40);
   s.async = s.persistent && s.vector > 1 && !s.shift && s.stages == 0 && !s.blocks &&
@@ -167,7 +179,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 
 struct Counts {
   int right = 0, guarded = 0, neighbours = 0, held = 0, async = 0, outer_turns = 0;
-  int merged_rows = 0, settled = 0;
+  int merged_rows = 0, settled = 0, slices = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -190,6 +202,7 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     counts.held += result.schedule.neighbours > 1 && result.schedule.held > 0;
     counts.merged_rows += result.schedule.grid > 0 && result.schedule.rows_per_cta() > 1;
     counts.settled += result.schedule.settled;
+    counts.slices += result.schedule.slices > 1;
     ASSERT_TRUE(result.status.ok())
         << "graph " << seed << " schedule " << i << ": " << result.status << "\n"
         << result.schedule.ToString() << "\n"
@@ -343,6 +356,7 @@ TEST(RandomSchedules, RowsAndColumns) {
   EXPECT_GT(counts.right, 2 * counts.guarded);
   EXPECT_GT(counts.merged_rows, 150);
   EXPECT_GT(counts.settled, 50);
+  EXPECT_GT(counts.slices, 20);
 }
 
 // Groups of channels that lie last: statistics, gradients, and states of every kind.

@@ -106,6 +106,65 @@ TEST(RowsAhead, RowsThatStartAnywhere) {
   }
 }
 
+// Rows that come in slices, which are all there, cut short or empty, to one CTA and to clusters;
+// with one pass over them, two, and three.
+TEST(RowsAhead, RowsInSlices) {
+  constexpr char kSoftmax[] = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+  constexpr char kStatistics[] = R"(fusion statistics {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  avg, m2, n = welford(x, axes=[1])
+  columns = sum(x, axes=[0])
+  output avg
+  output m2
+  output columns
+})";
+  const std::string texts[] = {NormBackward("bf16"), NormBackward("f32"), kSoftmax, kStatistics};
+  for (const std::string& text : texts) {
+    for (const int cluster : {1, 2}) {
+      for (const int stages : {1, 2}) {
+        for (const int slices : {2, 3, 6}) {
+          for (const int64_t columns : {8, 400, 768 * cluster}) {
+            for (const int64_t rows : {1, 9, 25}) {
+              const auto edit = [&](Schedule& s) {
+                s.persistent = s.reread = true;
+                s.shift = s.outer = s.one_launch = s.blocks = s.tickets = false;
+                s.chan_welford = rows == 9;
+                s.online = rows == 9;
+                s.vector = 4;
+                s.grid = 3 * cluster;
+                s.cluster = cluster;
+                s.stages = stages;
+                s.slices = slices;
+                s.spare = rows == 9 ? 0 : slices / 2;
+                s.pace = rows == 25 ? 1 : 0;
+                s.lanes_per_row = 32;
+                s.warps_per_row = s.row_warps = 1;
+                s.registers = 6;
+                s.facts = {{"N", 8}};
+              };
+              const GroupResult result =
+                  ExpectRight(text, {.sizes = {{"M", rows}, {"N", columns}}, .edit = edit});
+              EXPECT_THAT(result.schedule.ToString(),
+                          HasSubstr(absl::StrCat(" ahead in ", slices, " slices")));
+              const int places = slices * stages + result.schedule.spare;
+              EXPECT_THAT(result.kernel_text,
+                          HasSubstr(absl::StrCat("copy barriers ", places, ",")));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(RowsAhead, RowsThatLieUnaligned) {
   const auto edit = [](Schedule& s) {
     s.stages = 2;
