@@ -421,6 +421,7 @@ class RowAlternatives {
     if (s.cluster > 1) Toggle(s);
     if (s.blocks) s.facts = facts_ahead_;
     s.stages = 2;
+    s.settled = chosen_.settled;
     const int64_t stage = (s.blocks ? *rows_ahead_ : rows_).StageBytes(s);
     const int64_t room = RoomFor(s);
     for (const int stages : {3, 2, 1}) {
@@ -435,7 +436,7 @@ class RowAlternatives {
           if (tickets && (s.shift || stages == 1 || !any_order)) continue;
           for (s.pace = 0; s.pace <= (tickets ? 0 : 2); ++s.pace) {
             Toggle(s);
-            if (stages == 1 && reread) BringInSlices(s, stage, room);
+            if (stages == 1 && reread && s.pace == chosen_.pace) BringInSlices(s, stage, room);
           }
         }
       }

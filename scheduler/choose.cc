@@ -159,6 +159,10 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
   return sized;
 }
 
+absl::StatusOr<int64_t> ValueOf(const SizedGroup& sized, SymInt expression) {
+  return Sizes(*sized.group, sized.context).Of(expression);
+}
+
 SymInt LargestReach(const Fusion& group) {
   SymInt reach = 1;
   for (uint32_t i = 0; i < group.num_vals(); ++i) {

@@ -33,7 +33,10 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
 absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context,
                                      const Schedule& schedule);
 
-// Sizes up to this keep every index, those of masked lanes included, within 32 bits.
+// The value of an expression of the group at the context's sizes.
+absl::StatusOr<int64_t> ValueOf(const SizedGroup& sized, SymInt expression);
+
+// Sizes up to this keep every index within 32 bits.
 inline constexpr int64_t kIndex32Limit = int64_t{1} << 30;
 // The largest number of elements, or of elements that strides reach over, of any value of the
 // group.

@@ -76,6 +76,10 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
   }
   if (schedule.tickets || schedule.pace > 0)
     require(SymLe(shape.row_extent, kIndex32Limit), "32 bits count the tickets for rows");
+  if (schedule.index32 && schedule.slices > 1) {
+    require(SymLe(shape.row_extent * schedule.slices, kIndex32Limit),
+            "32 bits count the slices of rows");
+  }
   SymInt smallest = 1;
   for (SymInt extent : shape.extents) {
     const SymInt known = pinned.Import(extent);
@@ -157,10 +161,9 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
   return stages;
 }
 
-// Room for partial states, in the order of PartialSlots.
-absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
-                           SymImporter& pinned, LaunchPlan* plan) {
-  if (schedule.split == 1 && !shape.crossed()) return absl::OkStatus();
+// Whether CTAs that have rows as the schedule says can leave the group's states in parts.
+absl::Status CheckPartialStates(const Fusion& group, const GroupShape& shape,
+                                const Schedule& schedule) {
   if (shape.crosses_all_rows() ? schedule.grid == 0 : shape.crossed() && schedule.split > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "group ", std::string(group.name()),
@@ -187,34 +190,6 @@ absl::Status AddWorkspaces(const Fusion& group, const GroupShape& shape, const S
     return absl::InvalidArgumentError(
         absl::StrCat("group ", std::string(group.name()),
                      ": where some columns are kept, clusters do not share vectors of rows"));
-  }
-  // Those of empty axes count as one.
-  const auto elements = [&](absl::Span<const AxisId> axes) {
-    SymInt n = 1;
-    for (AxisId a : axes) {
-      const SymInt extent = pinned.Import(shape.axes.extent(a));
-      if (!extent.is_same(0)) n *= extent;
-    }
-    return n;
-  };
-  const auto states = [&](ExprId e) {
-    switch (shape.crosses[e.index()]) {
-      case Crossing::kNone:
-        return elements(shape.rows) * schedule.split;
-      case Crossing::kSomeRows:
-        return elements(shape.rows);
-      case Crossing::kSomeColumns:
-        return elements(shape.rows) * elements(shape.kept[e.index()].axes) * schedule.cluster;
-      case Crossing::kRows:
-      case Crossing::kAll:
-        return elements(shape.axes.kept(e)) * schedule.places();
-    }
-    return SymInt(0);
-  };
-  for (const PartialSlot& slot : PartialSlots(group, shape)) {
-    const DType component = kernel::ComponentType(
-        group.op(slot.expr), AccumulatorType(group, slot.expr), slot.component);
-    plan->workspaces.push_back({component, states(slot.expr)});
   }
   return absl::OkStatus();
 }
@@ -317,6 +292,43 @@ kernel::Layout LayoutOf(const Schedule& s) {
   return layout;
 }
 
+absl::StatusOr<std::vector<Workspace>> WorkspacesOf(const Fusion& group, const GroupShape& shape,
+                                                    const Schedule& schedule) {
+  std::vector<Workspace> workspaces;
+  if (schedule.split == 1 && !shape.crossed()) return workspaces;
+  SEAM_RETURN_IF_ERROR(CheckPartialStates(group, shape, schedule));
+  SymImporter pinned = Pinned(group, schedule);
+  // Those of empty axes count as one.
+  const auto elements = [&](absl::Span<const AxisId> axes) {
+    SymInt n = 1;
+    for (AxisId a : axes) {
+      const SymInt extent = pinned.Import(shape.axes.extent(a));
+      if (!extent.is_same(0)) n *= extent;
+    }
+    return n;
+  };
+  const auto states = [&](ExprId e) {
+    switch (shape.crosses[e.index()]) {
+      case Crossing::kNone:
+        return elements(shape.rows) * schedule.split;
+      case Crossing::kSomeRows:
+        return elements(shape.rows);
+      case Crossing::kSomeColumns:
+        return elements(shape.rows) * elements(shape.kept[e.index()].axes) * schedule.cluster;
+      case Crossing::kRows:
+      case Crossing::kAll:
+        return elements(shape.axes.kept(e)) * schedule.places();
+    }
+    return SymInt(0);
+  };
+  for (const PartialSlot& slot : PartialSlots(group, shape)) {
+    const DType component = kernel::ComponentType(
+        group.op(slot.expr), AccumulatorType(group, slot.expr), slot.component);
+    workspaces.push_back({component, states(slot.expr)});
+  }
+  return workspaces;
+}
+
 absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) {
   SEAM_RETURN_IF_ERROR(CheckSchedule(schedule));
   for (const SymbolFact& f : schedule.facts) {
@@ -331,7 +343,13 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   plan.schedule = schedule;
   SymImporter pinned = Pinned(group, schedule);
   plan.guards = GuardsOf(group, shape, schedule, pinned);
-  SEAM_RETURN_IF_ERROR(AddWorkspaces(group, shape, schedule, pinned, &plan));
+  SEAM_ASSIGN_OR_RETURN(plan.workspaces, WorkspacesOf(group, shape, schedule));
+  SymInt most_states = 0;
+  for (const Workspace& workspace : plan.workspaces)
+    most_states = Max(most_states, workspace.num_elements);
+  const SymInt fits = SymLe(most_states, kIndex32Limit);
+  if (schedule.index32 && Decide(fits) != true)
+    plan.guards.push_back({fits, "32-bit indices reach every state that CTAs leave"});
   std::vector<Stage> stages;
   std::vector<TracedKernel> kernels;
   SEAM_ASSIGN_OR_RETURN(std::vector<Stage> all, StagesOf(group, shape, schedule));

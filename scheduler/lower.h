@@ -14,6 +14,11 @@ namespace seam {
 
 absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
 
+// Room for the states that CTAs leave in parts, in the order of PartialSlots (scheduler/trace.h).
+// Linear in the group. Errors: kInvalidArgument for a schedule under which no kernel leaves them.
+absl::StatusOr<std::vector<Workspace>> WorkspacesOf(const Fusion& group, const GroupShape& shape,
+                                                    const Schedule& schedule);
+
 // What a kernel of the group is called: a C identifier.
 std::string KernelName(const Fusion& group, const Schedule& schedule);
 

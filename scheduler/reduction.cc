@@ -21,6 +21,7 @@
 #include "scheduler/choose.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
+#include "scheduler/lower.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/reduction_turns.h"
@@ -75,7 +76,8 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   const bool behind_turns = ColumnStates(sized) > 0 && s.stages > 0;
   s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, device) && !few_ctas && !behind_turns;
   // Where a CTA's shared memory is full there may be none left to finish in.
-  if (s.one_launch && s.async) s.one_launch = HasRoom(sized, s, /*any=*/true);
+  if (s.one_launch && (s.async || s.blocks || s.stages > 0))
+    s.one_launch = HasRoom(sized, s, /*any=*/true);
 }
 
 // What takes one pass, or one exchange, instead of two.
@@ -182,6 +184,17 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   return s;
 }
 
+// States may be more than the elements of any tensor: every CTA of a cluster leaves its own.
+absl::Status WidenIndices(const SizedGroup& sized, Schedule& s) {
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Workspace> workspaces,
+                        WorkspacesOf(*sized.group, sized.shape, s));
+  for (const Workspace& workspace : workspaces) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t states, ValueOf(sized, workspace.num_elements));
+    s.index32 &= states <= kIndex32Limit;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -192,6 +205,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     const DeviceInfo& device = sized.context.device;
     const int most = std::max(1, device.max_threads_per_sm / chosen.threads());
     chosen.min_ctas_per_sm = std::min(chosen.min_ctas_per_sm, most);
+    SEAM_RETURN_IF_ERROR(WidenIndices(sized, chosen));
     // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
     Schedule alone = chosen;
     alone.min_ctas_per_sm = 1;

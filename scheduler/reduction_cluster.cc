@@ -168,6 +168,7 @@ void BringFewTurns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   Schedule t = s;
   if (wide) ShareInCluster(sized, s.cluster, kWideThreads, kWideCtas, t);
   t.stages = t.pace = 0;
+  t.settled = false;
   t.tickets = false;
   t.async = true;
   t.grid = CtasOfClusters(sized, t);

@@ -83,6 +83,7 @@ Schedule Complete(const SizedGroup& sized, Changed c) {
       s.grid -= s.grid % (s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta()));
   }
   if (s.cluster > 1) s.one_launch = false;
+  if (s.stages == 0 && !c.sets("settled")) s.settled = false;
   if (s.cluster > 1 && !c.sets("row_warps")) s.row_warps = 1;
   if (c.constant) PinColumns(sized, s);
   return std::move(s);

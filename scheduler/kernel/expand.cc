@@ -142,6 +142,11 @@ absl::Status Expander::Prepare() {
       return absl::InternalError(
           absl::StrCat("kernel ", tile_.name, ": neighbouring rows that no CTA has together"));
   }
+  if (options_.slices > 1 && (has_ends_ || at_.rows_per_cta > 1 || !options_.reread ||
+                              options_.tickets || registers_ % options_.slices != 0)) {
+    return absl::InternalError(
+        absl::StrCat("kernel ", tile_.name, ": slices of rows that do not come whole"));
+  }
   std::vector<bool> resident;
   for (size_t s = 0; s < tile_.spaces.size(); ++s) {
     const bool persistent = s < options_.persistent.size() && options_.persistent[s];
@@ -485,7 +490,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     const bool awaits = awaits_slices_ && !at_ends_;
     const bool passes_on = passes_slices_on_ && last_time && !at_ends_;
     const auto in_slices = [&] {
-      if (options_.slices > 1) FindPlace();
+      if (options_.slices > 1 && !copied_.empty()) FindPlace();
       if (awaits) AwaitSlice();
       each();
       if (passes_on) PassSliceOn();

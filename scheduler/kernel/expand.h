@@ -49,8 +49,8 @@ struct ExpandOptions {
   // persistent spaces.
   int stages = 0;
   // Parts of a stage that copies bring each for itself, in the order of the columns: the first pass
-  // awaits one after the other, and behind the last pass over each the next row's follows. Divides
-  // the registers of the layout; of rows that are `reread`, one a CTA, without ends.
+  // awaits one after the other, and behind the last pass over each another one follows. Divides the
+  // registers of the layout; of rows that are `reread`, one a CTA, without ends, in a fixed order.
   int slices = 1;
   // More of them than the stages hold that have room, fewer than `slices`.
   int spare = 0;

@@ -197,10 +197,16 @@ void Expander::AwaitRows() {
   w_.Emit(AwaitCopies{place_, FloorDiv(turn_, options_.stages)});
 }
 
-// In the first pass over columns of the turn, for each vector of a thread.
+// In the first pass over columns of the turn, ahead of each vector of a thread.
 void Expander::AwaitSlice() {
+  const int64_t units = registers_ / options_.slices;
   const SymInt number = turn_ * options_.slices + SliceOfUnit();
-  w_.Emit(AwaitCopies{place_, FloorDiv(number, SlicePlaces())});
+  w_.Branch(
+      SymEq(Mod(u_, units), 0),
+      [&] {
+        w_.Emit(AwaitCopies{place_, FloorDiv(number, SlicePlaces())});
+      },
+      [] {});
 }
 
 // In the last pass over copied rows, behind each vector of a thread: where all threads are done

@@ -287,7 +287,8 @@ struct Kernel {
   // clusters from sm_90 on.
   int cluster = 1;
   int min_ctas_per_sm = 0;  // For __launch_bounds__; 0 says nothing.
-  bool index32 = false;     // All index arithmetic fits 32 bits: a guard of the plan promises it.
+  bool index32 = false;     // All indices of threads that do something fit 32 bits, as a guard of
+                            // the plan promises; for what others compute any overflow will do.
   std::vector<Fragment> fragments;
   std::vector<SharedArray> shared;
   int copy_barriers = 0;  // For bulk copies; a device has them from sm_90 on.

@@ -40,9 +40,8 @@ std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_
 // pieces threads load as fast. Source: images timed side by side on an H200, docs/schedulers.md.
 inline constexpr int64_t kLeastPieceBytes = 6144;
 
-// Copies that bring the columns that a CTA has of a row, `cta_columns`, wherever among the row's
-// they begin.
-int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns);
+// Copies that bring so many neighbouring columns of a row, wherever among the row's they begin.
+int64_t CopiesOf(const RowCopy& copy, int64_t columns);
 
 // Whether threads can bring a load to shared memory themselves, as far as it can be said without
 // layout: one of inputs at each row and column of that space, not at what several have in common.

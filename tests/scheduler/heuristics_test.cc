@@ -2,11 +2,13 @@
 // holds, and CTAs have the threads and the shared memory that they take.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <random>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
 #include "scheduler/scheduler.h"

@@ -229,9 +229,8 @@ TEST(PlantedBugs, RowsInSlices) {
       s.cluster = cluster;
       s.grid = 4 * cluster;
       s.stages = 1;
-      s.slices = 2;
       s.spare = cluster - 1;
-      s.vector = s.registers = 4;
+      s.vector = s.registers = s.slices = 4;
       s.lanes_per_row = 32;
       s.warps_per_row = 2;
       s.row_warps = 1;

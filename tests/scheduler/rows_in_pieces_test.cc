@@ -51,6 +51,7 @@ void Know(Schedule& s, const std::string& symbol, int64_t value) {
 struct Lay {
   int cluster = 1, stages = 2, warps = 1, registers = 2, vector = 8;
   bool reread = false, tickets = false;
+  int slices = 1, spare = 0;
 };
 
 std::function<void(Schedule&)> Laid(const Lay& lay, int64_t images, int64_t pixels) {
@@ -65,6 +66,8 @@ std::function<void(Schedule&)> Laid(const Lay& lay, int64_t images, int64_t pixe
     s.stages = lay.stages;
     s.reread = lay.reread;
     s.tickets = lay.tickets;
+    s.slices = lay.slices;
+    s.spare = lay.spare;
     s.lanes_per_row = 32;
     s.warps_per_row = lay.warps;
     s.row_warps = 1;
@@ -96,6 +99,12 @@ TEST(RowsInPieces, WhereverACtaBegins) {
                 ExpectRight(Channels(dtype), {.sizes = {{"N", images}, {"C", 5}, {"P", pixels}},
                                               .edit = Laid(lay, images, pixels)});
             EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
+            if (!reread || lay.registers % 2 != 0) continue;
+            lay.tickets = false;
+            lay.slices = 2;
+            lay.spare = stages - 1;
+            ExpectRight(Channels(dtype), {.sizes = {{"N", images}, {"C", 5}, {"P", pixels}},
+                                          .edit = Laid(lay, images, pixels)});
           }
         }
       }
