@@ -94,19 +94,20 @@ const char* const kImages[] = {R"(fusion channels_first {
   output y
 })"};
 
-// The launches for a group of M and N, held against the device.
-size_t ExpectLaunchable(const std::string& text, int64_t m, int64_t n, const DeviceInfo& device) {
+// The plan for a group of M and N, held against the device.
+LaunchPlan ExpectLaunchable(const std::string& text, int64_t m, int64_t n,
+                            const DeviceInfo& device) {
   SCOPED_TRACE(absl::StrCat(text, "\nM=", m, " N=", n, " on ", device.name));
   const absl::StatusOr<Fusion> group = ParseFusion(text);
   EXPECT_TRUE(group.ok()) << group.status();
-  if (!group.ok()) return 0;
+  if (!group.ok()) return {};
   ScheduleContext context;
   context.device = device;
   for (const SymNode* symbol : group->env().symbols())
     context.sizes.push_back(symbol->name == "M" ? m : n);
   const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(*group, SchedulerKind::kReduction, context);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  if (!plan.ok()) return 0;
+  if (!plan.ok()) return {};
   for (const Guard& guard : plan->guards) {
     const auto holds = Evaluate(guard.condition, [&](const SymNode* symbol) {
       return std::optional<int64_t>(symbol->name == "M" ? m : n);
@@ -127,7 +128,7 @@ size_t ExpectLaunchable(const std::string& text, int64_t m, int64_t n, const Dev
     EXPECT_LE(ctas * (bytes + kOfDriver), device.smem_bytes_per_cta + kOfDriver)
         << launch.kernel.name << ": " << s.ToString();
   }
-  return plan->launches.size();
+  return *plan;
 }
 
 TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
@@ -162,8 +163,28 @@ TEST(Heuristics, AFullCtaIsFinishedByAnotherKernel) {
   const absl::StatusOr<DeviceInfo> device = FindDevice("rtx5090");
   ASSERT_TRUE(device.ok()) << device.status();
   const std::string text = absl::StrReplaceAll(kArgmax, {{"DTYPE", "f16"}});
-  EXPECT_EQ(ExpectLaunchable(text, 187647, 22594, *device), 2);
-  EXPECT_EQ(ExpectLaunchable(text, 187647, 11294, *device), 1);
+  EXPECT_EQ(ExpectLaunchable(text, 187647, 22594, *device).launches.size(), 2);
+  EXPECT_EQ(ExpectLaunchable(text, 187647, 11294, *device).launches.size(), 1);
+}
+
+// Each CTA of a cluster leaves states of the columns that are kept: more than x has elements.
+TEST(Heuristics, MoreStatesThan32BitsCount) {
+  constexpr char kKept[] = R"(fusion kept {
+  symbol M
+  symbol N
+  input x: bf16[M, 2, N, 4]
+  f = cast(x, dtype=f32)
+  s = sum(f, axes=[2, 3])
+  y = cast(f - s[:, :, None, None] * 0.01, dtype=bf16)
+  k = sum(f, axes=[0, 3])
+  output y
+  output k
+})";
+  const LaunchPlan few = ExpectLaunchable(kKept, 64, 32768, Devices()[0]);
+  EXPECT_TRUE(few.schedule.index32) << few.schedule.ToString();
+  const LaunchPlan many = ExpectLaunchable(kKept, 4096, 32768, Devices()[0]);
+  EXPECT_GT(many.schedule.cluster, 1);
+  EXPECT_FALSE(many.schedule.index32) << many.schedule.ToString();
 }
 
 }  // namespace
