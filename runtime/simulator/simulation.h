@@ -84,6 +84,7 @@ class Simulation {
   absl::Status Run();
 
  private:
+  static constexpr int kWarp = 32;
   using Lanes = std::vector<int>;  // Active threads of the cluster, ascending.
   using SymbolLookup = absl::FunctionRef<std::optional<int64_t>(const SymNode*)>;
 
