@@ -153,7 +153,7 @@ class RowAlternatives {
     if (chosen_.grid > 0 && MayFinishThere(chosen_, chosen_.grid)) {
       Schedule s = chosen_;
       s.one_launch = !s.one_launch;
-      if (!s.async || !s.one_launch || reduction::HasRoom(sized_, s, /*any=*/true)) Rate(s);
+      if (!s.one_launch || reduction::HasRoom(sized_, s, /*any=*/true)) Rate(s);
     }
     if (chosen_.stages > 0 && states_ > 0) {
       Schedule s = chosen_;

@@ -42,7 +42,7 @@ int64_t HeldColumns(const Schedule& schedule) {
 }
 
 std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const Schedule& schedule,
-                            SymImporter& pinned) {
+                            absl::Span<const Workspace> workspaces, SymImporter& pinned) {
   std::vector<Guard> guards;
   auto require = [&](SymInt condition, std::string reason) {
     if (Decide(condition) != true) guards.push_back({condition, std::move(reason)});
@@ -88,6 +88,12 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
   require(SymGe(smallest, 1), "no other axis is empty");
   if (schedule.index32)
     require(SymLe(LargestReach(group), kIndex32Limit), "32-bit indices reach every element");
+  SymInt most_states = 0;
+  for (const Workspace& workspace : workspaces)
+    most_states = Max(most_states, workspace.num_elements);
+  if (schedule.index32) {
+    require(SymLe(most_states, kIndex32Limit), "32-bit indices reach every state that CTAs leave");
+  }
   return guards;
 }
 
@@ -342,14 +348,8 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   LaunchPlan plan;
   plan.schedule = schedule;
   SymImporter pinned = Pinned(group, schedule);
-  plan.guards = GuardsOf(group, shape, schedule, pinned);
   SEAM_ASSIGN_OR_RETURN(plan.workspaces, WorkspacesOf(group, shape, schedule));
-  SymInt most_states = 0;
-  for (const Workspace& workspace : plan.workspaces)
-    most_states = Max(most_states, workspace.num_elements);
-  const SymInt fits = SymLe(most_states, kIndex32Limit);
-  if (schedule.index32 && Decide(fits) != true)
-    plan.guards.push_back({fits, "32-bit indices reach every state that CTAs leave"});
+  plan.guards = GuardsOf(group, shape, schedule, plan.workspaces, pinned);
   std::vector<Stage> stages;
   std::vector<TracedKernel> kernels;
   SEAM_ASSIGN_OR_RETURN(std::vector<Stage> all, StagesOf(group, shape, schedule));

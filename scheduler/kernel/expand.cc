@@ -195,7 +195,7 @@ absl::Status Expander::ExpandPass(int pass) {
   const int space_index = tile_.passes[pass].space;
   SpaceState& space = spaces_[space_index];
   const int64_t before = PassesBefore(pass);
-  passes_slices_on_ = options_.slices > 1 && pass == last_copied_pass_;
+  passes_slices_on_ = pass == last_copied_pass_;
   if (before > 0) RenewStep(space_index);
   // What is written does not push out of the cache what is still to be read again.
   stores_ = before % 2 == 1 && space.step.is_symbolic() ? CacheHint::Streaming : CacheHint::Default;
@@ -497,7 +497,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     };
     if (passes_on && KeepsPace()) KeepPace();
     if (RollsUnits(accumulators)) {
-      w_.Loop(u_, registers_, false, each);
+      w_.Loop(u_, registers_, false, in_slices);
     } else {
       OverUnits(in_slices);
     }

@@ -37,6 +37,7 @@ void Expander::PrepareRowCopies() {
   const std::vector<bool> first = NeededBy(0, std::vector<bool>(tile_.values.size()));
   turns_behind_ = options_.reread;
   for (const auto& [id, row] : copied_) turns_behind_ |= !first[id];
+  if (options_.slices == 1) return;
   for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
     const std::vector<bool> needed =
         NeededBy(static_cast<int>(pass), std::vector<bool>(tile_.values.size()));
@@ -199,10 +200,9 @@ void Expander::AwaitRows() {
 
 // In the first pass over columns of the turn, ahead of each vector of a thread.
 void Expander::AwaitSlice() {
-  const int64_t units = registers_ / options_.slices;
   const SymInt number = turn_ * options_.slices + SliceOfUnit();
   w_.Branch(
-      SymEq(Mod(u_, units), 0),
+      SymEq(Mod(u_, SliceUnits()), 0),
       [&] {
         w_.Emit(AwaitCopies{place_, FloorDiv(number, SlicePlaces())});
       },
@@ -212,12 +212,11 @@ void Expander::AwaitSlice() {
 // In the last pass over copied rows, behind each vector of a thread: where all threads are done
 // with a slice, another one goes.
 void Expander::PassSliceOn() {
-  const int64_t units = registers_ / options_.slices;
   const SymInt slice = SliceOfUnit(), next = slice + options_.spare;
   const SymInt turn = turn_ + options_.stages + FloorDiv(next, options_.slices);
   const auto copy = [&] { CopySlice(place_, Mod(next, options_.slices), SetInOrder(turn)); };
   w_.Branch(
-      SymEq(Mod(u_, units), units - 1),
+      SymEq(Mod(u_, SliceUnits()), SliceUnits() - 1),
       [&] {
         w_.Emit(CtaSync{});
         w_.Branch(SymAnd(SymEq(out_.thread_x, 0), SymLt(turn, turns_)), copy, [] {});

@@ -401,9 +401,11 @@ class Expander {
   bool ReadsUntilTheEnd() const;
   // Columns of a CTA; in a cluster they begin at column rank * CtaColumns() of the row.
   int64_t CtaColumns() const { return options_.columns_per_step / cluster_; }
-  // Columns of a CTA that come together, and the slice in which the thread's vector u is.
+  // Columns of a CTA that come together, a thread's vectors of them, and the slice that has vector
+  // u.
   int64_t SliceColumns() const { return CtaColumns() / options_.slices; }
-  SymInt SliceOfUnit() const { return FloorDiv(u_, registers_ / options_.slices); }
+  int64_t SliceUnits() const { return registers_ / options_.slices; }
+  SymInt SliceOfUnit() const { return FloorDiv(u_, SliceUnits()); }
   SymInt SetInOrder(SymInt turn) const { return turn * teams_ + team_; }
   SymInt SetOf(SymInt turn);
   bool CanPassTickets() const;
@@ -531,7 +533,7 @@ class Expander {
   int64_t slice_elements_ = 0;              // Of each of them, in a slice; a stage may be one.
   SymInt place_;                            // Of the slice at hand.
   bool awaits_slices_ = false;              // Of this turn's row, which no pass has been over yet.
-  int last_copied_pass_ = -1;               // Over copied rows.
+  int last_copied_pass_ = -1;               // Over rows that come in slices.
   bool passes_slices_on_ = false;           // The current pass is that one.
   int turns_behind_ = 0;                    // From the last read of a stage to the next copy there.
   bool passed_on_ = true;                   // What a barrier of the turn orders is behind us: the

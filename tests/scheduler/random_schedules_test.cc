@@ -17,6 +17,7 @@
 #include "segmenter/extract.h"
 #include "segmenter/segment.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/norm_graphs.h"
 #include "tests/support/random_graph.h"
 
 namespace seam {
@@ -279,24 +280,10 @@ TEST(RandomSchedules, SoftmaxesOfEveryKind) {
 }
 
 // Reductions along rows and across them, with states of columns of every kind.
-const char* const kRowsAndColumns[] = {R"(fusion backward {
-  symbol M
-  symbol N
-  input grad: DTYPE[M, N]
-  input x: DTYPE[M, N]
-  input gamma: f32[N]
-  input mean: f32[M]
-  g = cast(grad, dtype=f32)
-  xhat = cast(x, dtype=f32) - mean[:, None]
-  a = sum(g * gamma * xhat, axes=[1]) * 0.01
-  dx = cast(g - a[:, None] * xhat, dtype=DTYPE)
-  dgamma = cast(sum(g * xhat, axes=[0]), dtype=DTYPE)
-  dbeta = sum(g, axes=[0])
-  output dx
-  output dgamma
-  output dbeta
-})",
-                                       R"(fusion statistics {
+const std::string kRowsAndColumns[] = {
+    testing::NormBackward("DTYPE",
+                          "  dbeta = cast(sum(g, axes=[0]), dtype=DTYPE)\n  output dbeta\n"),
+    R"(fusion statistics {
   symbol M
   symbol N
   input x: DTYPE[M, N]
@@ -310,7 +297,7 @@ const char* const kRowsAndColumns[] = {R"(fusion backward {
   output mean
   output r
 })",
-                                       R"(fusion states {
+    R"(fusion states {
   symbol M
   symbol N
   input x: DTYPE[M, N]
@@ -327,7 +314,7 @@ const char* const kRowsAndColumns[] = {R"(fusion backward {
   output some
   output all
 })",
-                                       R"(fusion images {
+    R"(fusion images {
   symbol M
   symbol N
   input x: DTYPE[M, 3, N]
@@ -347,7 +334,7 @@ TEST(RandomSchedules, RowsAndColumns) {
     Picker pick(seed);
     const char* const dtypes[] = {"f32", "bf16", "f16"};
     const char* const dtype = dtypes[pick.Below(std::size(dtypes))];
-    const char* const text = kRowsAndColumns[pick.Below(std::size(kRowsAndColumns))];
+    const std::string& text = kRowsAndColumns[pick.Below(std::size(kRowsAndColumns))];
     const absl::StatusOr<Fusion> group = ParseFusion(absl::StrReplaceAll(text, {{"DTYPE", dtype}}));
     ASSERT_TRUE(group.ok()) << group.status();
     const std::map<std::string, int64_t> sizes = {

@@ -67,6 +67,29 @@ TEST_F(VariantsTest, AreRight) {
   }
 }
 
+// As docs/schedulers.md has them, for rows of which a stage holds one.
+TEST_F(VariantsTest, RowsInSlices) {
+  group_ = *ParseFusion(R"(fusion rms_norm_backward {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input grad: f32[M, N]
+  input w: f32[N]
+  input rstd: f32[M]
+  dx, dw = rms_norm_backward(grad, x, rstd, w, axes=[1])
+  output dx
+  output dw
+})");
+  context_.sizes = {1024, 262144};
+  chosen_ = *FindScheduler(SchedulerKind::kReduction)->choose(group_, context_);
+  const std::vector<Schedule> variants = *Of("slices=1,4,8 spare=0,2,5 settled=0,1");
+  EXPECT_EQ(variants.size(), 11);  // Of 1, 2 and 3 numbers to spare, but for the chosen one.
+  for (const Schedule& s : variants) {
+    EXPECT_EQ(s.stages, 1) << s.ToString();
+    EXPECT_TRUE(FindScheduler(SchedulerKind::kReduction)->lower(group_, s).ok()) << s.ToString();
+  }
+}
+
 TEST_F(VariantsTest, SaysWhatItDoesNotKnow) {
   EXPECT_THAT(ErrorOf("warps=2"), HasSubstr("no field warps to vary; there are vector, outer, "));
   EXPECT_THAT(ErrorOf("stages=2,x"), HasSubstr("stages=2,x: no integer \"x\""));
