@@ -60,6 +60,9 @@ constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
 // load.
 constexpr Piece kNarrowInPieces[] = {{16384, 16, 256, 3, 2, true}};
 constexpr Piece kWideInPieces[] = {{16384, 16, 256, 1, 2}};
+// Longer ones fill the shared memory of 16 SMs: two of one narrow input, or one.
+constexpr int64_t kLongInPieces = 262144;
+constexpr Piece kLongerInPieces[] = {{53248, 16, 512, 1, 2, true}, {53248, 16, 512, 1, 1, true}};
 // Where a CTA keeps states of its columns, of 16-bit data: one state a column, and several.
 constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},  {4096, 4, 256, 2, 3},
                                      {8192, 8, 512, 1, 3},  {16384, 16, 512, 1, 3, true},
@@ -76,6 +79,17 @@ constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
                                        {8192, 16, 512, 1, 3},
                                        {4096, 16, 512, 1, 3},
                                        {16384, 16, 512, 1, 1, true}};
+
+// A row for which there is one stage comes in slices, each vector of the threads one of them up to
+// so many, with all that there is room for to spare: they are under way while the cluster exchanges
+// sums. Source: docs/schedulers.md, "How the numbers were chosen".
+constexpr int kMostSlices = 16;
+void CutInSlices(int64_t stage_bytes, int64_t room, Schedule& s) {
+  s.slices = std::min(s.registers, kMostSlices);
+  while (s.registers % s.slices != 0) --s.slices;
+  const int64_t slice_bytes = CeilDivide(stage_bytes, s.slices);
+  s.spare = static_cast<int>(std::min<int64_t>(s.slices - 1, (room - stage_bytes) / slice_bytes));
+}
 
 // Registers beside what a thread keeps through all turns where it reads rows again from shared
 // memory.
@@ -98,6 +112,7 @@ bool AreFewWithStates(const SizedGroup& sized, int states) {
 absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int states) {
   const bool narrow = sized.widest_bytes < 4;
   if (states == 0 && sized.run < sized.columns) {
+    if (sized.columns > kLongInPieces) return kLongerInPieces;
     if (sized.large_inputs != (narrow ? 1 : 2)) return {};
     return narrow ? absl::MakeSpan(kNarrowInPieces) : kWideInPieces;
   }
@@ -121,6 +136,13 @@ void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int 
   const int64_t vectors = CeilDivide(sized.columns, cluster * s.vector);
   s.cluster = cluster;
   s.registers = static_cast<int>(CeilDivide(vectors, most_threads));
+  // A few more where that leaves no thread without work and so no vector a mask.
+  for (int more = s.registers; s.reread && more <= s.registers * 9 / 8 + 1; ++more) {
+    if (vectors % (more * 32) == 0 && vectors * cluster * s.vector == sized.columns) {
+      s.registers = more;
+      break;
+    }
+  }
   s.lanes_per_row = 32;
   s.warps_per_row = static_cast<int>(CeilDivide(vectors, s.registers * 32));
   s.row_warps = 1;
@@ -243,8 +265,8 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     const bool few_rows = states == 0 ? sized.rows * cluster * 2 < device.sms
                                       : cluster == 1 && sized.rows <= device.sms;
     if (cluster > std::min(piece.most_ctas, device.max_cluster) || few_rows) continue;
-    ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
+    ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     // Which CTAs have which rows matters to nothing but what they sum over rows.
     c.tickets = piece.stages > 1 && !sized.shape.crosses_all_rows() && MayCountRows(sized);
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
@@ -259,6 +281,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     if (room < 0) continue;
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < std::min(2, piece.stages)) continue;
+    if (c.stages == 1 && c.reread && !c.tickets) CutInSlices(stage, room, c);
     StayTogether(sized, stage, c);
     if (fits && sized.rows * c.cluster < kFewTurns * ResidentCtas(c, device)) return false;
     c.grid = CtasOfClusters(sized, c);

@@ -89,9 +89,11 @@ bool JustFits(const Fusion& fusion, const AxisMap& axes, const GroupSummary& sum
               const AxisSet& rows, double columns, double elements, int states,
               const DeviceInfo& device) {
   constexpr double kMostWords = 3, kMostBytes = 12.5, kMostNarrowBytes = 8.5;
-  constexpr int64_t kVector = 8;  // Elements of 16 bits that copies and threads move at least.
+  const bool narrow = absl::c_all_of(
+      summary.spaces, [&](const AxisSet& space) { return WidestInput(fusion, axes, space) < 4; });
+  const int64_t vector = narrow ? 8 : 4;  // Elements that copies and threads move at least.
   if (columns > 2.0 * kClusterPiece * device.max_cluster || states > 2 ||
-      static_cast<int64_t>(columns) % kVector != 0 || summary.moved_bytes == 0) {
+      static_cast<int64_t>(columns) % vector != 0 || summary.moved_bytes == 0) {
     return false;
   }
   double words = states;
@@ -99,8 +101,6 @@ bool JustFits(const Fusion& fusion, const AxisMap& axes, const GroupSummary& sum
     const AxisSet& of = axes.axes(v);
     if (!of.empty() && Intersection(of, rows).empty()) words += DTypeBytes(fusion.dtype(v)) / 4.0;
   }
-  const bool narrow = absl::c_all_of(
-      summary.spaces, [&](const AxisSet& space) { return WidestInput(fusion, axes, space) < 4; });
   return words <= kMostWords && static_cast<double>(summary.moved_bytes) <=
                                     elements * (narrow ? kMostNarrowBytes : kMostBytes);
 }

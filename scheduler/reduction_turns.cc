@@ -26,7 +26,8 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr int64_t kLineBytes = 128;
   constexpr int kMostThreads = 512, kPacedShifted = 256;
   const bool narrow = sized.widest_bytes < 4, one_state = ColumnStates(sized) == 1;
-  const bool single = s.stages == 1 && one_state && stage_bytes >= kLongestTurnBytes;
+  const bool single =
+      s.stages == 1 && (one_state || s.slices > 1) && stage_bytes >= kLongestTurnBytes;
   if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
   if (s.shift && narrow) return s.threads() > kPacedShifted ? 1 : 0;
   if (narrow && s.rows_per_cta() > 1 && sized.columns * sized.widest_bytes % kLineBytes != 0)
@@ -50,7 +51,9 @@ bool HasFewTurns(const SizedGroup& sized, const Schedule& s) {
 
 void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& s) {
   s.pace = MayCountRows(sized) ? PaceOf(sized, stage_bytes, s) : 0;
-  s.settled = ColumnStates(sized) > 0 && sized.rows > kMostFewTurns * RowsAtOnce(sized, s);
+  // Slices leave no registers for what would be there early.
+  s.settled =
+      ColumnStates(sized) > 0 && s.slices == 1 && sized.rows > kMostFewTurns * RowsAtOnce(sized, s);
 }
 
 }  // namespace seam::reduction

@@ -3,6 +3,7 @@
 #include "runtime/codegen/emitter.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "runtime/codegen/memory_access.h"
 #include "runtime/codegen/prelude.h"
 #include "runtime/codegen/shared_divisions.h"
+#include "scheduler/kernel/access.h"
 
 namespace seam {
 namespace {
@@ -259,7 +261,51 @@ class Emitter {
     return it->second;
   }
 
+  // A loop over neighbouring elements of packed fragments that takes the larger or smaller of two,
+  // or sets them to a constant: word by word. False if the loop is another one.
+  bool InPairs(const kernel::For& node) {
+    const auto* map =
+        node.body.size() == 1 ? std::get_if<kernel::Map>(&node.body[0].node) : nullptr;
+    const std::optional<int64_t> extent = node.extent.maybe_int();
+    if (!node.unrolled || map == nullptr || !extent || *extent % 2 != 0) return false;
+    // The word in which the elements begin; none if they do not fill words.
+    const DType dtype = DTypeOf(map->fragment);
+    const auto first_word = [&](int fragment, SymInt slot) -> std::optional<SymInt> {
+      const SymInt first = slot - node.symbol;
+      if (fragment < 0 || fragments_[fragment].elements_per_word != 2 ||
+          DTypeOf(fragment) != dtype || kernel::DependsOn(first, node.symbol) ||
+          !ProvablyDivisible(first, 2)) {
+        return std::nullopt;
+      }
+      return FloorDiv(first, 2);
+    };
+    const auto word = [&](int fragment, SymInt slot, int64_t w) {
+      return Register(fragments_[fragment], *first_word(fragment, slot) + w);
+    };
+    const bool sets = map->op == OpKind::Copy && map->arguments[0].fragment < 0;
+    const bool picks = map->op == OpKind::Maximum || map->op == OpKind::Minimum;
+    if (!HasCudaPairs(dtype) || !first_word(map->fragment, map->slot) || (!sets && !picks))
+      return false;
+    for (const Operand& a : map->arguments) {
+      if (picks && !first_word(a.fragment, a.slot)) return false;
+    }
+    for (int64_t w = 0; w < *extent / 2; ++w) {
+      std::string value;
+      if (sets) {
+        value = PackConstant(dtype, map->arguments[0].constant, 2)[0];
+      } else {
+        const auto& [a, b] = std::tie(map->arguments[0], map->arguments[1]);
+        value = absl::StrCat("seam_", map->op == OpKind::Maximum ? "max" : "min", "_pair_",
+                             DTypeName(dtype), "(", word(a.fragment, a.slot, w), ", ",
+                             word(b.fragment, b.slot, w), ")");
+      }
+      text_.Line(absl::StrCat(word(map->fragment, map->slot, w), " = ", value, ";"));
+    }
+    return true;
+  }
+
   void Emit(const kernel::For& node) {
+    if (InPairs(node)) return;
     const SharedDivisions shared(kernel_, node);
     if (shared.divisors().empty()) return Loop(node);
     // All turns by the quick way, then once more by the slow one if any of them needs it.
@@ -527,7 +573,7 @@ class Emitter {
       return;
     }
     if (node.loose && node.op == OpKind::Exp)
-      return Write(node.fragment, node.slot, absl::StrCat("__expf(", arguments[0], ")"));
+      return Write(node.fragment, node.slot, absl::StrCat("seam_loose_exp(", arguments[0], ")"));
     // `where` chooses between its second and third operand.
     const DType in = TypeOf(node.arguments[node.op == OpKind::Where ? 1 : 0]);
     Write(node.fragment, node.slot,

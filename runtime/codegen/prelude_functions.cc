@@ -340,6 +340,55 @@ __device__ __forceinline__ double seam_max(double a, double b) {
   return a > b || a != a ? a : b;
 }
 )"},
+    // Of the two elements of a word each.
+    {"seam_min_pair_f16", R"(
+__device__ __forceinline__ unsigned seam_min_pair_f16(unsigned a, unsigned b) {
+#if __CUDA_ARCH__ >= 800
+  unsigned r;
+  asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#else
+  return seam_f16_pair(seam_min(seam_f16_value((unsigned short)a), seam_f16_value((unsigned short)b)),
+                       seam_min(seam_f16_value((unsigned short)(a >> 16)), seam_f16_value((unsigned short)(b >> 16))));
+#endif
+}
+)"},
+    {"seam_min_pair_bf16", R"(
+__device__ __forceinline__ unsigned seam_min_pair_bf16(unsigned a, unsigned b) {
+#if __CUDA_ARCH__ >= 800
+  unsigned r;
+  asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#else
+  return seam_bf16_pair(seam_min(seam_bf16_value((unsigned short)a), seam_bf16_value((unsigned short)b)),
+                       seam_min(seam_bf16_value((unsigned short)(a >> 16)), seam_bf16_value((unsigned short)(b >> 16))));
+#endif
+}
+)"},
+    {"seam_max_pair_f16", R"(
+__device__ __forceinline__ unsigned seam_max_pair_f16(unsigned a, unsigned b) {
+#if __CUDA_ARCH__ >= 800
+  unsigned r;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#else
+  return seam_f16_pair(seam_max(seam_f16_value((unsigned short)a), seam_f16_value((unsigned short)b)),
+                       seam_max(seam_f16_value((unsigned short)(a >> 16)), seam_f16_value((unsigned short)(b >> 16))));
+#endif
+}
+)"},
+    {"seam_max_pair_bf16", R"(
+__device__ __forceinline__ unsigned seam_max_pair_bf16(unsigned a, unsigned b) {
+#if __CUDA_ARCH__ >= 800
+  unsigned r;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+#else
+  return seam_bf16_pair(seam_max(seam_bf16_value((unsigned short)a), seam_bf16_value((unsigned short)b)),
+                       seam_max(seam_bf16_value((unsigned short)(a >> 16)), seam_bf16_value((unsigned short)(b >> 16))));
+#endif
+}
+)"},
     {"seam_fmin", R"(
 template <typename T>
 __device__ __forceinline__ T seam_fmin(T a, T b) { return a != a ? b : b != b ? a : seam_min(a, b); }
@@ -529,6 +578,16 @@ __device__ __forceinline__ void seam_open_barriers(unsigned long long* barriers,
   }
   __syncthreads();
 #endif
+}
+)"},
+    // e^a within a part in 10^5, as the square of its root, which is an ordinary number where e^a is
+    // a subnormal one: the machine's exponential alone would lose these or take two instructions
+    // more.
+    {"seam_loose_exp", R"(
+__device__ __forceinline__ float seam_loose_exp(float a) {
+  float root;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(a * 0.72134752044448170f));
+  return root * root;
 }
 )"},
     {"seam_bulk_copy", R"(

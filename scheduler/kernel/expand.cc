@@ -226,6 +226,7 @@ absl::Status Expander::ExpandPass(int pass) {
       states_[a.id] = a.fragments;
       StorePartial(a.id, a.fragments);
     } else {
+      OpenPairs(a);
       accumulators.push_back(std::move(a));
     }
   }
@@ -304,6 +305,7 @@ absl::Status Expander::ExpandPass(int pass) {
     }
     for (const Accumulator& a : accumulators) {
       if (a.pivot >= 0) Unshift(a, a.merges ? RowSlot() : SymInt(0));
+      FoldPairs(a);
     }
     AtEnds([&] {
       if (spaces_[space_index].mask.is_same(0)) return;
@@ -397,6 +399,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   }
 
   std::vector<bool> neutral(accumulators.size());
+  const bool holds = absl::c_any_of(holds_.computed, [](bool held) { return held; });
   auto vector = [&](SymInt mask) {
     ClearOutside(accumulators, neutral, mask);
     for (TileId id : unit) {
@@ -406,7 +409,14 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
         EmitPoint(id, places_[id].fragment, places_[id].slot, importer, UnitMask(mask));
       }
     }
-    OverElements([&] {
+    std::vector<bool> in_pairs(accumulators.size());
+    for (size_t i = 0; i < accumulators.size(); ++i) {
+      in_pairs[i] = (neutral[i] || mask.is_same(1)) && TakesPairs(accumulators[i]);
+      if (in_pairs[i]) AccumulatePairs(accumulators[i]);
+    }
+    const bool all_in_pairs = !accumulators.empty() && stores.empty() && !holds &&
+                              absl::c_all_of(in_pairs, [](bool pairs) { return pairs; });
+    const auto point = [&] {
       for (TileId id : element)
         EmitPoint(id, places_[id].fragment, places_[id].slot, importer, mask);
       // Nobody uses what is folded along the columns of rows that are not there. Without blocks,
@@ -415,6 +425,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       std::map<bool, std::optional<Operand>> inside;  // By whether it is along the columns.
       for (size_t i = 0; i < accumulators.size(); ++i) {
         Accumulator& a = accumulators[i];
+        if (in_pairs[i]) continue;
         if (neutral[i]) {
           Accumulate(a, std::nullopt, importer);
           continue;
@@ -438,7 +449,8 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
           EmitScalarStore(*stores[i], importer, mask);
         }
       }
-    });
+    };
+    if (!all_in_pairs) OverElements(point);
     cleared_.clear();
     LeaveHeld(space);
     for (const Accumulator& a : accumulators) {
@@ -452,7 +464,6 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   // Where rows end inside a vector, the vectors that lie wholly inside, nearly all of them, are
   // spared the masks of reductions, and those wholly outside do nothing.
   const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.shifts_elements(); });
-  const bool holds = absl::c_any_of(holds_.computed, [](bool held) { return held; });
   // One warp has all of a row's ends.
   const auto touched_only = [&](SymInt mask) {
     w_.Branch(

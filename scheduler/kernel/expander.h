@@ -7,6 +7,7 @@
 //   expand_values.cc   loads, arithmetic, stores
 //   expand_neutral.cc  what holds outside the mask, so that reductions need none
 //   expand_folds.cc    reductions: within a thread, a warp, a CTA, a cluster
+//   expand_pairs.cc    extrema of 16-bit data, two elements at once
 //   expand_online.cc   sums of exponentials in the pass of their maxima
 //   expand_rows.cc     states of vectors of rows, merged a row a thread
 //   expand_row_values.cc  what follows from those states, a row a thread
@@ -147,6 +148,9 @@ class Expander {
     // step at most.
     int top = -1, terms = -1;
     bool finds_top = false;  // The elements go to `top`.
+    // Of 16-bit data: a vector of the largest of what `pairs_of` loads, beside the state.
+    int pairs = -1;
+    TileId pairs_of = -1;
     bool shifts_elements() const { return pivot >= 0 && !merges; }
   };
 
@@ -295,6 +299,10 @@ class Expander {
                    const std::vector<int>& masks);
   Operand Shrinkage(int id, Operand before, Operand after);
   void AddExponential(const Accumulator& a, std::optional<Operand> inside);
+  void OpenPairs(Accumulator& a);
+  bool TakesPairs(const Accumulator& a);
+  void AccumulatePairs(const Accumulator& a);
+  void FoldPairs(const Accumulator& a);
   void FinishSum(const Accumulator& a);
   bool HasLooseSum(int id) const;
   void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
