@@ -302,6 +302,10 @@ absl::Status Run(const Options& options) {
           int64_t checked = c == 0 ? std::clamp(4 * in_turn + 3, some, some + (1 << 20) / n) : some;
           // Slices go round their places in three turns at the most.
           if (schedule.slices > 1) checked = std::max(checked, 3 * in_turn + 1);
+          for (const SymbolFact& fact : schedule.facts) {
+            if (fact.symbol == "M")
+              checked = (checked + fact.multiple - 1) / fact.multiple * fact.multiple;
+          }
           if (absl::Status s = bench.Check(executable, {{"M", checked}, {"N", n}}); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [", text,
                                                          "]: ", s.message()));

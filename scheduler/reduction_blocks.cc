@@ -55,12 +55,17 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
       IsInterleaved(sized, s)) {
     return false;
   }
-  // Longer rows have few ends beside the body of vectors that they have when shifted.
-  constexpr int64_t kMostColumns = 256;
+  // Longer rows have few ends beside the body of vectors that they have when shifted. Of one narrow
+  // input without weights vectors of 8 bytes keep less under way than blocks do.
+  constexpr int64_t kMostColumns = 256, kMostEightBytes = 512;
   const bool states = ColumnStates(sized) > 0;
   const int64_t pieces = sized.columns / sized.run;
+  const bool eight_bytes = s.vector * sized.widest_bytes == 8 && sized.widest_bytes < 4 &&
+                           sized.large_inputs == 1 && !states && pieces == 1;
   const int64_t shifted = kShiftedVectors * (16 / sized.narrowest_bytes);
-  if (pieces == 1 && sized.columns >= (states || s.vector == 1 ? shifted : kMostColumns))
+  if (pieces == 1 && sized.columns >= (eight_bytes               ? kMostEightBytes
+                                       : states || s.vector == 1 ? shifted
+                                                                 : kMostColumns))
     return false;
   Schedule b = s;
   b.blocks = b.persistent = true;
@@ -76,8 +81,9 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
       return true;
     }
   }
-  if (s.vector * sized.widest_bytes >= kWideBytes) return false;
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, b));
+  if (s.vector * sized.widest_bytes >= kWideBytes && !(eight_bytes && rows.AlikeWords() == 0))
+    return false;
   // Of an element: itself, states of its column, and weights, half of which are on their way.
   const int row_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
   const double column_words = ColumnStates(sized) + rows.AlikeWords() / 2;

@@ -38,8 +38,7 @@ struct Piece {
 // 16-bit data and narrower, without weights, beside some and beside many, then wider.
 constexpr Piece kNarrowPieces[] = {{14336, 1, 256, 1, 3},        {16384, 1, 512, 1, 3},
                                    {8192, 8, 128, 2, 3},         {8192, 16, 128, 3, 3},
-                                   {16384, 16, 256, 3, 2, true}, {32768, 16, 512, 1, 2, true},
-                                   {16384, 16, 512, 1, 3}};
+                                   {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
 constexpr Piece kFewWeightsPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
                                        {8192, 16, 128, 3, 3},        {16384, 16, 256, 1, 3},
                                        {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};

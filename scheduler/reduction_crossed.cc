@@ -110,9 +110,10 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     const Share shares[] = {{some, 32, 640}, {2 * some, 256, 512}, {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
-    // 32 where each of an SM's four schedulers gets as many warps, and of short rows.
+    // 32 of short rows, and of one state a column where each of an SM's four schedulers gets as
+    // many warps.
     const Share shares[] = {{2 * some, 1, few_states ? 8 : 128},
-                            {2 * some, 256, 256},
+                            {2 * some, 256, few_states ? 256 : 0},
                             {some, 32, 768},
                             {few, 1, 768},
                             {2 * some, 128, 1024}};

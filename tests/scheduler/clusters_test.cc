@@ -348,7 +348,13 @@ TEST(Clusters, RowsInPieces) {
   EXPECT_EQ(few.cluster, 1);
   EXPECT_EQ(few.threads(), 256);
   EXPECT_EQ(few.min_ctas_per_sm, 4);
-  EXPECT_EQ(choose("h200", 64, 64, 12544).cluster, 1);  // More than two CTAs an SM hold.
+  // Longer ones fill the shared memory of a cluster; the longest no cluster holds.
+  const Schedule longer = choose("h200", 64, 64, 12544);
+  EXPECT_EQ(longer.cluster, 16);
+  EXPECT_EQ(longer.stages, 2);
+  EXPECT_TRUE(longer.reread);
+  EXPECT_EQ(longer.columns_at_once(), 64 * 12544);
+  EXPECT_EQ(choose("h200", 128, 64, 12544).cluster, 1);
   EXPECT_EQ(choose("a100", 64, 256, 3136).cluster, 1);
 }
 
