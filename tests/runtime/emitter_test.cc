@@ -182,6 +182,37 @@ TEST(EmitterTest, PackedWordsAreKept) {
   EXPECT_THAT(text, Not(HasSubstr("(f[4]")));
 }
 
+// A loop over neighbouring elements of packed fragments becomes a statement a word, where elements
+// fill words.
+TEST(EmitterTest, ExtremaOfPairs) {
+  std::vector<Kernel> kernels;
+  for (const DType dtype : {DType::BF16, DType::F16}) {
+    for (const OpKind op : {OpKind::Maximum, OpKind::Minimum}) {
+      for (const int first : {0, 1}) {
+        Kernel k = VectorCopyKernel(dtype, 8, CacheHint::Default, true);
+        k.name = absl::StrCat("pairs_", kernels.size());
+        k.fragments.push_back({"top", dtype, 8, true});
+        const SymInt v = k.env->FreshSymbol("v", 0, 3);
+        const auto loop = [&](kernel::Map map) {
+          return kernel::For{v, 4, true, {{std::move(map)}}};
+        };
+        const kernel::Block more = {
+            {loop({OpKind::Copy, 1, v, {kernel::Operand::Const(dtype, FloatScalar(1))}})},
+            {loop({op, 1, v, {kernel::Operand::Reg(1, v), kernel::Operand::Reg(0, v + first)}})},
+            {loop({OpKind::Copy, 0, v, {kernel::Operand::Reg(1, v)}})}};
+        k.body.insert(k.body.begin() + 1, more.begin(), more.end());
+        kernels.push_back(std::move(k));
+      }
+    }
+  }
+  ExpectCompiles(kernels);
+  const std::string even = Text(kernels[0]), odd = Text(kernels[1]);
+  EXPECT_THAT(even, HasSubstr("top[0] = 0x3f803f80u;"));
+  EXPECT_THAT(even, HasSubstr("top[1] = seam_max_pair_bf16(top[1], f[1]);"));
+  EXPECT_THAT(odd, Not(HasSubstr("seam_max_pair")));
+  EXPECT_THAT(Text(kernels[6]), HasSubstr("= seam_min_pair_f16(top[0], f[0]);"));
+}
+
 // One instruction asks for something of every register, of packed words as they are.
 TEST(EmitterTest, WhatLoadsBringIsAwaited) {
   std::vector<Kernel> kernels;

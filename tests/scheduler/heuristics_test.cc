@@ -167,6 +167,28 @@ TEST(Heuristics, AFullCtaIsFinishedByAnotherKernel) {
   EXPECT_EQ(ExpectLaunchable(text, 187647, 11294, *device).launches.size(), 1);
 }
 
+// Where a cluster has room for one row and less than two, the row comes in slices, as many to spare
+// as there is room for.
+TEST(Heuristics, TheLongestRowsOfACluster) {
+  const std::string backward =
+      absl::StrReplaceAll(testing::NormBackward("DTYPE"), {{"DTYPE", "f32"}});
+  for (const int64_t n : {150000, 200000, 262140, 262144}) {
+    const Schedule s = ExpectLaunchable(backward, 1024, n, Devices()[0]).schedule;
+    EXPECT_EQ(s.cluster, 16) << s.ToString();
+    EXPECT_EQ(s.stages, 1) << s.ToString();
+    EXPECT_EQ(s.slices, s.registers) << s.ToString();
+    EXPECT_GE(s.spare, 1) << s.ToString();
+    EXPECT_EQ(s.pace, 1) << s.ToString();
+    EXPECT_FALSE(s.settled) << s.ToString();
+  }
+  // Rows in pieces: a channel of all images.
+  const std::string images = absl::StrReplaceAll(kImages[0], {{"DTYPE", "f32"}});
+  const Schedule s = ExpectLaunchable(images, 64, 12544, Devices()[0]).schedule;
+  EXPECT_EQ(s.columns_at_once(), 64 * 12544) << s.ToString();  // No vector has a mask.
+  EXPECT_GT(s.slices, 1) << s.ToString();
+  EXPECT_GE(s.spare, 1) << s.ToString();
+}
+
 // Each CTA of a cluster leaves states of the columns that are kept: more than x has elements.
 TEST(Heuristics, MoreStatesThan32BitsCount) {
   constexpr char kKept[] = R"(fusion kept {

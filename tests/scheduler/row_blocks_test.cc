@@ -331,6 +331,26 @@ TEST(RowBlocks, AreChosenForShortRowsThatVectorsDoNotDivide) {
               HasSubstr(absl::StrCat("through shared memory in blocks of ", s.rows_per_cta())));
 }
 
+// Vectors of 8 bytes of one narrow input do better in blocks, unless weights lie beside them.
+TEST(RowBlocks, AreChosenForVectorsOfEightBytes) {
+  const auto in_blocks = [](const std::string& dtype, const std::string& weight, int64_t columns) {
+    const absl::StatusOr<Fusion> group = ParseFusion(absl::StrCat(
+        "fusion f {\n  symbol M\n  symbol N\n  input x: ", dtype, "[M, N]\n  input w: ", dtype,
+        "[N]\n  y = softmax(x", weight, ", axis=1)\n  output y\n}"));
+    EXPECT_TRUE(group.ok()) << group.status();
+    const ScheduleContext context{.sizes = {100000, columns}, .device = *FindDevice("h200")};
+    return FindScheduler(SchedulerKind::kReduction)->choose(*group, context)->blocks;
+  };
+  for (const int64_t n : {68, 100, 196, 508}) {
+    EXPECT_TRUE(in_blocks("bf16", "", n)) << n;
+    EXPECT_TRUE(in_blocks("f16", "", n)) << n;
+    EXPECT_FALSE(in_blocks("bf16", " * w", n)) << n;
+    EXPECT_FALSE(in_blocks("f32", "", n)) << n;
+  }
+  EXPECT_FALSE(in_blocks("bf16", "", 200));  // Vectors of 16 bytes.
+  EXPECT_FALSE(in_blocks("bf16", "", 516));
+}
+
 // The backward pass of an instance norm: two sums of a row, of which others go across the images.
 std::string Backward(const std::string& dtype) {
   return absl::StrCat("fusion backward {\n  symbol N\n  symbol C\n  symbol S\n  input x: ", dtype,
