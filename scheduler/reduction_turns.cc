@@ -27,7 +27,7 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr int kMostThreads = 512, kPacedShifted = 256;
   const bool narrow = sized.widest_bytes < 4, one_state = ColumnStates(sized) == 1;
   const bool single =
-      s.stages == 1 && (s.slices > 1 || (one_state && stage_bytes >= kLongestTurnBytes));
+      s.stages == 1 && (one_state || s.slices > 1) && stage_bytes >= kLongestTurnBytes;
   if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
   if (s.shift && narrow) return s.threads() > kPacedShifted ? 1 : 0;
   if (narrow && s.rows_per_cta() > 1 && sized.columns * sized.widest_bytes % kLineBytes != 0)
