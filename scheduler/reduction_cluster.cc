@@ -59,9 +59,10 @@ constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
 // load.
 constexpr Piece kNarrowInPieces[] = {{16384, 16, 256, 3, 2, true}};
 constexpr Piece kWideInPieces[] = {{16384, 16, 256, 1, 2}};
-// Longer ones fill the shared memory of 16 SMs: two of one narrow input, or one.
-constexpr int64_t kLongInPieces = 262144;
-constexpr Piece kLongerInPieces[] = {{53248, 16, 512, 1, 2, true}, {53248, 16, 512, 1, 1, true}};
+// Those that only 16 SMs hold, in their shared memory: two rows of one narrow input there, or one
+// row of a wide input or of two narrow ones.
+constexpr int64_t kLongInPieces = 8 * 53248;
+constexpr Piece kLongestInPieces[] = {{53248, 16, 512, 1, 2, true}, {53248, 16, 512, 1, 1, true}};
 // Where a CTA keeps states of its columns, of 16-bit data: one state a column, and several.
 constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},  {4096, 4, 256, 2, 3},
                                      {8192, 8, 512, 1, 3},  {16384, 16, 512, 1, 3, true},
@@ -79,13 +80,17 @@ constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
                                        {4096, 16, 512, 1, 3},
                                        {16384, 16, 512, 1, 1, true}};
 
-// A row for which there is one stage comes in slices, each vector of the threads one of them up to
-// so many, with all that there is room for to spare: they are under way while the cluster exchanges
-// sums. Source: docs/schedulers.md, "How the numbers were chosen".
+// A row for which there is one stage comes in slices, one or more vectors of each thread, with all
+// that there is room for to spare: they are under way while the cluster exchanges sums. Source:
+// docs/schedulers.md, "Reductions across the rows".
 constexpr int kMostSlices = 16;
+int SlicesOf(int registers) {
+  int slices = std::min(registers, kMostSlices);
+  while (registers % slices != 0) --slices;
+  return slices;
+}
 void CutInSlices(int64_t stage_bytes, int64_t room, Schedule& s) {
-  s.slices = std::min(s.registers, kMostSlices);
-  while (s.registers % s.slices != 0) --s.slices;
+  s.slices = SlicesOf(s.registers);
   const int64_t slice_bytes = CeilDivide(stage_bytes, s.slices);
   s.spare = static_cast<int>(std::min<int64_t>(s.slices - 1, (room - stage_bytes) / slice_bytes));
 }
@@ -111,7 +116,7 @@ bool AreFewWithStates(const SizedGroup& sized, int states) {
 absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int states) {
   const bool narrow = sized.widest_bytes < 4;
   if (states == 0 && sized.run < sized.columns) {
-    if (sized.columns > kLongInPieces) return kLongerInPieces;
+    if (sized.columns > kLongInPieces) return kLongestInPieces;
     if (sized.large_inputs != (narrow ? 1 : 2)) return {};
     return narrow ? absl::MakeSpan(kNarrowInPieces) : kWideInPieces;
   }
@@ -135,18 +140,31 @@ void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int 
   const int64_t vectors = CeilDivide(sized.columns, cluster * s.vector);
   s.cluster = cluster;
   s.registers = static_cast<int>(CeilDivide(vectors, most_threads));
-  // A few more where that leaves no thread without work and so no vector a mask.
-  for (int more = s.registers; s.reread && more <= s.registers * 9 / 8 + 1; ++more) {
-    if (vectors % (more * 32) == 0 && vectors * cluster * s.vector == sized.columns) {
-      s.registers = more;
-      break;
-    }
-  }
   s.lanes_per_row = 32;
   s.warps_per_row = static_cast<int>(CeilDivide(vectors, s.registers * 32));
   s.row_warps = 1;
   s.min_ctas_per_sm = ctas_per_sm;
   s.persistent = true;
+}
+
+// A few more vectors a thread of a row that stays in shared memory, where no column has registers
+// of its own: as many as leave no vector a mask, or else as many as many slices divide.
+void RoundVectors(const SizedGroup& sized, Schedule& s) {
+  constexpr int kFewestSlices = 7;
+  const int64_t vectors = CeilDivide(sized.columns, s.cluster * s.vector);
+  const bool whole = vectors * s.cluster * s.vector == sized.columns;
+  const int least = s.registers;
+  const auto take = [&](auto serves) {
+    for (int r = least; r <= least + least / 4; ++r) {
+      if (!serves(r)) continue;
+      s.registers = r;
+      s.warps_per_row = static_cast<int>(CeilDivide(vectors, r * 32));
+      return true;
+    }
+    return false;
+  };
+  const auto many = [&](int r) { return SlicesOf(r) >= kFewestSlices; };
+  if (!take([&](int r) { return whole && vectors % (r * 32) == 0 && many(r); })) take(many);
 }
 
 // CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a cluster
@@ -266,6 +284,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     if (cluster > std::min(piece.most_ctas, device.max_cluster) || few_rows) continue;
     c.reread = piece.reread;
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
+    if (c.reread && states == 0 && weights == 0) RoundVectors(sized, c);
     // Which CTAs have which rows matters to nothing but what they sum over rows.
     c.tickets = piece.stages > 1 && !sized.shape.crosses_all_rows() && MayCountRows(sized);
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));

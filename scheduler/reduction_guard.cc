@@ -72,13 +72,18 @@ int StatesAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary& 
   return states;
 }
 
-// Bytes of the widest input that has all of these axes.
-int WidestInput(const Fusion& fusion, const AxisMap& axes, const AxisSet& space) {
-  int bytes = 1;
+// Bytes of the narrowest and the widest input that has all axes of one of the group's spaces.
+std::pair<int, int> InputBytes(const Fusion& fusion, const AxisMap& axes,
+                               const GroupSummary& summary) {
+  int narrowest = 8, widest = 1;
   for (ValId v : fusion.inputs()) {
-    if (IsSubset(space, axes.axes(v))) bytes = std::max(bytes, DTypeBytes(fusion.dtype(v)));
+    const bool large = absl::c_any_of(
+        summary.spaces, [&](const AxisSet& space) { return IsSubset(space, axes.axes(v)); });
+    if (!large) continue;
+    narrowest = std::min(narrowest, DTypeBytes(fusion.dtype(v)));
+    widest = std::max(widest, DTypeBytes(fusion.dtype(v)));
   }
-  return bytes;
+  return {narrowest, widest};
 }
 
 // Whether a cluster just has room for a row (the last pieces of ChooseCluster). Its shared memory
@@ -89,11 +94,10 @@ bool JustFits(const Fusion& fusion, const AxisMap& axes, const GroupSummary& sum
               const AxisSet& rows, double columns, double elements, int states,
               const DeviceInfo& device) {
   constexpr double kMostWords = 3, kMostBytes = 12.5, kMostNarrowBytes = 8.5;
-  const bool narrow = absl::c_all_of(
-      summary.spaces, [&](const AxisSet& space) { return WidestInput(fusion, axes, space) < 4; });
-  const int64_t vector = narrow ? 8 : 4;  // Elements that copies and threads move at least.
+  constexpr int64_t kCopyBytes = 16;
+  const auto [narrowest, widest] = InputBytes(fusion, axes, summary);
   if (columns > 2.0 * kClusterPiece * device.max_cluster || states > 2 ||
-      static_cast<int64_t>(columns) % vector != 0 || summary.moved_bytes == 0) {
+      static_cast<int64_t>(columns) % (kCopyBytes / narrowest) != 0 || summary.moved_bytes == 0) {
     return false;
   }
   double words = states;
@@ -102,7 +106,7 @@ bool JustFits(const Fusion& fusion, const AxisMap& axes, const GroupSummary& sum
     if (!of.empty() && Intersection(of, rows).empty()) words += DTypeBytes(fusion.dtype(v)) / 4.0;
   }
   return words <= kMostWords && static_cast<double>(summary.moved_bytes) <=
-                                    elements * (narrow ? kMostNarrowBytes : kMostBytes);
+                                    elements * (widest < 4 ? kMostNarrowBytes : kMostBytes);
 }
 
 // The share of the SMs that have work where CTAs keep states of each column: all while a cluster

@@ -3,7 +3,6 @@
 #include "runtime/codegen/emitter.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -268,38 +267,34 @@ class Emitter {
         node.body.size() == 1 ? std::get_if<kernel::Map>(&node.body[0].node) : nullptr;
     const std::optional<int64_t> extent = node.extent.maybe_int();
     if (!node.unrolled || map == nullptr || !extent || *extent % 2 != 0) return false;
-    // The word in which the elements begin; none if they do not fill words.
     const DType dtype = DTypeOf(map->fragment);
-    const auto first_word = [&](int fragment, SymInt slot) -> std::optional<SymInt> {
+    const bool sets = map->op == OpKind::Copy && map->arguments[0].fragment < 0;
+    const bool picks = map->op == OpKind::Maximum || map->op == OpKind::Minimum;
+    if (!HasCudaPairs(dtype) || (!sets && !picks)) return false;
+    // The words of the result and of the arguments, if elements fill words.
+    std::vector<std::vector<std::string>> words;
+    const auto fill_words = [&](int fragment, SymInt slot) {
       const SymInt first = slot - node.symbol;
       if (fragment < 0 || fragments_[fragment].elements_per_word != 2 ||
           DTypeOf(fragment) != dtype || kernel::DependsOn(first, node.symbol) ||
           !ProvablyDivisible(first, 2)) {
-        return std::nullopt;
+        return false;
       }
-      return FloorDiv(first, 2);
+      std::vector<std::string>& names = words.emplace_back();
+      for (int64_t w = 0; w < *extent / 2; ++w)
+        names.push_back(Register(fragments_[fragment], FloorDiv(first, 2) + w));
+      return true;
     };
-    const auto word = [&](int fragment, SymInt slot, int64_t w) {
-      return Register(fragments_[fragment], *first_word(fragment, slot) + w);
-    };
-    const bool sets = map->op == OpKind::Copy && map->arguments[0].fragment < 0;
-    const bool picks = map->op == OpKind::Maximum || map->op == OpKind::Minimum;
-    if (!HasCudaPairs(dtype) || !first_word(map->fragment, map->slot) || (!sets && !picks))
-      return false;
-    for (const Operand& a : map->arguments) {
-      if (picks && !first_word(a.fragment, a.slot)) return false;
+    if (!fill_words(map->fragment, map->slot)) return false;
+    for (const Operand& argument : map->arguments) {
+      if (picks && !fill_words(argument.fragment, argument.slot)) return false;
     }
     for (int64_t w = 0; w < *extent / 2; ++w) {
-      std::string value;
-      if (sets) {
-        value = PackConstant(dtype, map->arguments[0].constant, 2)[0];
-      } else {
-        const auto& [a, b] = std::tie(map->arguments[0], map->arguments[1]);
-        value = absl::StrCat("seam_", map->op == OpKind::Maximum ? "max" : "min", "_pair_",
-                             DTypeName(dtype), "(", word(a.fragment, a.slot, w), ", ",
-                             word(b.fragment, b.slot, w), ")");
-      }
-      text_.Line(absl::StrCat(word(map->fragment, map->slot, w), " = ", value, ";"));
+      const std::string value =
+          sets ? PackConstant(dtype, map->arguments[0].constant, 2)[0]
+               : absl::StrCat("seam_", map->op == OpKind::Maximum ? "max" : "min", "_pair_",
+                              DTypeName(dtype), "(", words[1][w], ", ", words[2][w], ")");
+      text_.Line(absl::StrCat(words[0][w], " = ", value, ";"));
     }
     return true;
   }

@@ -410,10 +410,9 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       }
     }
     std::vector<bool> in_pairs(accumulators.size());
-    for (size_t i = 0; i < accumulators.size(); ++i) {
-      in_pairs[i] = (neutral[i] || mask.is_same(1)) && TakesPairs(accumulators[i]);
-      if (in_pairs[i]) AccumulatePairs(accumulators[i]);
-    }
+    for (size_t i = 0; i < accumulators.size(); ++i)
+      in_pairs[i] = (neutral[i] || mask.is_same(1)) && AccumulatePairs(accumulators[i]);
+    // Then nothing wants the elements one by one, unless they are held for later passes.
     const bool all_in_pairs = !accumulators.empty() && stores.empty() && !holds &&
                               absl::c_all_of(in_pairs, [](bool pairs) { return pairs; });
     const auto point = [&] {

@@ -39,20 +39,18 @@ void Expander::OpenPairs(Accumulator& a) {
   OverElements([&] { w_.Set(a.pairs, v_, OpKind::Copy, {neutral}); });
 }
 
-// Whether the vector at hand, all of which counts, goes to the pairs.
-bool Expander::TakesPairs(const Accumulator& a) {
-  if (a.pairs < 0 || at_ends_) return false;
-  const Operand vector = Read(a.pairs_of);
-  return out_.fragments[vector.fragment].packed;
-}
-
-void Expander::AccumulatePairs(const Accumulator& a) {
+// Whether the vector at hand, all of which counts, goes to the pairs: if it is packed. It then has.
+bool Expander::AccumulatePairs(const Accumulator& a) {
+  if (a.pairs < 0 || at_ends_ || !out_.fragments[Read(a.pairs_of).fragment].packed) return false;
   const OpKind op = OfTwo(tile_.reductions[a.id].op);
   OverElements([&] { w_.Set(a.pairs, v_, op, {Operand::Reg(a.pairs, v_), Read(a.pairs_of)}); });
+  paired_.insert(a.id);
+  return true;
 }
 
+// A vector has a power of two of elements.
 void Expander::FoldPairs(const Accumulator& a) {
-  if (a.pairs < 0) return;
+  if (!paired_.contains(a.id)) return;
   const TileReduction& r = tile_.reductions[a.id];
   for (int64_t left = vector_ / 2; left >= 2; left /= 2) {
     const SymInt at = out_.env->FreshSymbol("pair", 0, left - 1);

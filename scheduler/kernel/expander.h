@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -300,8 +301,7 @@ class Expander {
   Operand Shrinkage(int id, Operand before, Operand after);
   void AddExponential(const Accumulator& a, std::optional<Operand> inside);
   void OpenPairs(Accumulator& a);
-  bool TakesPairs(const Accumulator& a);
-  void AccumulatePairs(const Accumulator& a);
+  bool AccumulatePairs(const Accumulator& a);
   void FoldPairs(const Accumulator& a);
   void FinishSum(const Accumulator& a);
   bool HasLooseSum(int id) const;
@@ -513,6 +513,7 @@ class Expander {
   Holds holds_;
   bool packs_ = false;                     // Narrow elements of a row stay packed.
   CacheHint stores_ = CacheHint::Default;  // Of the current pass.
+  std::set<int> paired_;                   // Reductions whose pairs have something.
   std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
   std::map<TileId, Outside> zero_outside_;
   std::map<TileId, Operand> cleared_;  // Of the vector at hand.

@@ -167,6 +167,35 @@ TEST(Heuristics, AFullCtaIsFinishedByAnotherKernel) {
   EXPECT_EQ(ExpectLaunchable(text, 187647, 11294, *device).launches.size(), 1);
 }
 
+// Rows with weights and two states a column: none is too long for a cluster that would hold one a
+// vector longer.
+TEST(Heuristics, ClustersTakeRowsOfAllLengths) {
+  constexpr char kBackward[] = R"(fusion backward {
+  symbol M
+  symbol N
+  input grad: DTYPE[M, N]
+  input x: DTYPE[M, N]
+  input w: f32[N]
+  g = cast(grad, dtype=f32)
+  f = cast(x, dtype=f32)
+  a = sum(g * f * w, axes=[1])
+  dx = cast(g * w - a[:, None] * f, dtype=DTYPE)
+  dw = sum(g * f, axes=[0])
+  db = sum(g, axes=[0])
+  output dx
+  output dw
+  output db
+})";
+  for (const char* dtype : {"bf16", "f32"}) {
+    const std::string text = absl::StrReplaceAll(kBackward, {{"DTYPE", dtype}});
+    for (int64_t n = 131072 + 4096; n <= 262144; n += 4096) {
+      const Schedule s = ExpectLaunchable(text, 1024, n, Devices()[0]).schedule;
+      EXPECT_EQ(s.cluster, 16) << n << s.ToString();
+      EXPECT_TRUE(s.persistent && s.stages > 0) << n << s.ToString();
+    }
+  }
+}
+
 // Where a cluster has room for one row and less than two, the row comes in slices, as many to spare
 // as there is room for.
 TEST(Heuristics, TheLongestRowsOfACluster) {
@@ -187,6 +216,12 @@ TEST(Heuristics, TheLongestRowsOfACluster) {
   EXPECT_EQ(s.columns_at_once(), 64 * 12544) << s.ToString();  // No vector has a mask.
   EXPECT_GT(s.slices, 1) << s.ToString();
   EXPECT_GE(s.spare, 1) << s.ToString();
+  // Whatever their length.
+  for (int64_t pixels = 6800; pixels <= 13300; pixels += 52) {
+    const Schedule t = ExpectLaunchable(images, 64, pixels, Devices()[0]).schedule;
+    EXPECT_EQ(t.cluster, 16) << t.ToString();
+    EXPECT_GE(t.stages * t.slices, 7) << t.ToString();
+  }
 }
 
 // Each CTA of a cluster leaves states of the columns that are kept: more than x has elements.
