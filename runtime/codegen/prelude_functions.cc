@@ -580,8 +580,8 @@ __device__ __forceinline__ void seam_open_barriers(unsigned long long* barriers,
 #endif
 }
 )"},
-    // e^a within a part in 10^5, as the square of its root, which is an ordinary number where e^a is
-    // a subnormal one: the machine's exponential alone would lose these or take two instructions
+    // e^a within a part in 10^5, as the square of its root, which is an ordinary number where e^a
+    // is a subnormal one: the machine's exponential alone would lose these or take two instructions
     // more.
     {"seam_loose_exp", R"(
 __device__ __forceinline__ float seam_loose_exp(float a) {
