@@ -23,6 +23,13 @@
 namespace seam {
 namespace {
 
+// Sanitizers see a part of what is tried without them.
+#ifdef SEAM_SANITIZE
+constexpr int kPart = 2;
+#else
+constexpr int kPart = 1;
+#endif
+
 using testing::GroupResult;
 using testing::GroupRun;
 using testing::RandomGraph;
@@ -218,7 +225,7 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   const RealGuard guard;
   Counts counts;
   int groups = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= 200 / kPart; ++seed) {
     const absl::StatusOr<RandomGraph> graph =
         testing::MakeRandomGraph(seed, {.max_exprs = 10, .max_elements = 800});
     ASSERT_TRUE(graph.ok()) << graph.status();
@@ -238,16 +245,16 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
       if (HasFatalFailure()) return;
     }
   }
-  EXPECT_GT(groups, 120);
+  EXPECT_GT(groups, 120 / kPart);
   EXPECT_GT(counts.right, 4 * counts.guarded);
-  EXPECT_GT(counts.async, 50);
-  EXPECT_GT(counts.outer_turns, 20);
+  EXPECT_GT(counts.async, 50 / kPart);
+  EXPECT_GT(counts.outer_turns, 20 / kPart);
 }
 
 // Groups in which a sum may come with the maximum that it waits for.
 TEST(RandomSchedules, SoftmaxesOfEveryKind) {
   Counts counts;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 60 / kPart; ++seed) {
     Picker pick(seed);
     const char* types[] = {"f32", "bf16", "f16"};
     const char* spaces[] = {"x: T[M, N]", "x: T[N, M]", "x: T[M, N, 3]", "x: T[N, 3, M]"};
@@ -330,7 +337,7 @@ const std::string kRowsAndColumns[] = {
 
 TEST(RandomSchedules, RowsAndColumns) {
   Counts counts;
-  for (uint64_t seed = 1; seed <= 80; ++seed) {
+  for (uint64_t seed = 1; seed <= 80 / kPart; ++seed) {
     Picker pick(seed);
     const char* const dtypes[] = {"f32", "bf16", "f16"};
     const char* const dtype = dtypes[pick.Below(std::size(dtypes))];
@@ -344,9 +351,9 @@ TEST(RandomSchedules, RowsAndColumns) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(counts.right, 2 * counts.guarded);
-  EXPECT_GT(counts.merged_rows, 150);
-  EXPECT_GT(counts.settled, 50);
-  EXPECT_GT(counts.slices, 10);
+  EXPECT_GT(counts.merged_rows, 150 / kPart);
+  EXPECT_GT(counts.settled, 50 / kPart);
+  EXPECT_GT(counts.slices, 10 / kPart);
 }
 
 // Groups of channels that lie last: statistics, gradients, and states of every kind.
@@ -408,7 +415,7 @@ const char* const kChannelsLast[] = {R"(fusion forward {
 
 TEST(RandomSchedules, NeighboursAsRows) {
   Counts counts;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 60 / kPart; ++seed) {
     Picker pick(seed);
     const char* const dtypes[] = {"f32", "bf16", "f16"};
     const int64_t neighbours[] = {2, 3, 4, 5, 6, 8, 10, 12, 20, 40};
@@ -424,9 +431,9 @@ TEST(RandomSchedules, NeighboursAsRows) {
     TryGroup(*group, sizes, seed, 6, counts);
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(counts.neighbours, 120);
-  EXPECT_GT(counts.held, 10);
-  EXPECT_GT(counts.async, 20);
+  EXPECT_GT(counts.neighbours, 120 / kPart);
+  EXPECT_GT(counts.held, 10 / kPart);
+  EXPECT_GT(counts.async, 20 / kPart);
 }
 
 }  // namespace
