@@ -40,6 +40,7 @@
 #include "runtime/executable.h"
 #include "runtime/random_inputs.h"
 #include "runtime/tune.h"
+#include "scheduler/choose.h"
 
 namespace seam {
 namespace {
@@ -303,8 +304,7 @@ absl::Status Run(const Options& options) {
           // Slices go round their places in three turns at the most.
           if (schedule.slices > 1) checked = std::max(checked, 3 * in_turn + 1);
           for (const SymbolFact& fact : schedule.facts) {
-            if (fact.symbol == "M")
-              checked = (checked + fact.multiple - 1) / fact.multiple * fact.multiple;
+            if (fact.symbol == "M") checked = CeilDivide(checked, fact.multiple) * fact.multiple;
           }
           if (absl::Status s = bench.Check(executable, {{"M", checked}, {"N", n}}); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [", text,

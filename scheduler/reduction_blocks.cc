@@ -81,9 +81,9 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
       return true;
     }
   }
+  if (s.vector * sized.widest_bytes >= kWideBytes && !eight_bytes) return false;
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, b));
-  if (s.vector * sized.widest_bytes >= kWideBytes && !(eight_bytes && rows.AlikeWords() == 0))
-    return false;
+  if (eight_bytes && rows.AlikeWords() > 0) return false;
   // Of an element: itself, states of its column, and weights, half of which are on their way.
   const int row_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
   const double column_words = ColumnStates(sized) + rows.AlikeWords() / 2;

@@ -154,17 +154,15 @@ void RoundVectors(const SizedGroup& sized, Schedule& s) {
   const int64_t vectors = CeilDivide(sized.columns, s.cluster * s.vector);
   const bool whole = vectors * s.cluster * s.vector == sized.columns;
   const int least = s.registers;
-  const auto take = [&](auto serves) {
+  for (const bool unmasked : {true, false}) {
     for (int r = least; r <= least + least / 4; ++r) {
-      if (!serves(r)) continue;
+      const bool masks = !whole || vectors % (r * 32) != 0;
+      if (SlicesOf(r) < kFewestSlices || (unmasked && masks)) continue;
       s.registers = r;
       s.warps_per_row = static_cast<int>(CeilDivide(vectors, r * 32));
-      return true;
+      return;
     }
-    return false;
-  };
-  const auto many = [&](int r) { return SlicesOf(r) >= kFewestSlices; };
-  if (!take([&](int r) { return whole && vectors % (r * 32) == 0 && many(r); })) take(many);
+  }
 }
 
 // CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a cluster
@@ -282,8 +280,8 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     const bool few_rows = states == 0 ? sized.rows * cluster * 2 < device.sms
                                       : cluster == 1 && sized.rows <= device.sms;
     if (cluster > std::min(piece.most_ctas, device.max_cluster) || few_rows) continue;
-    c.reread = piece.reread;
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
+    c.reread = piece.reread;
     if (c.reread && states == 0 && weights == 0) RoundVectors(sized, c);
     // Which CTAs have which rows matters to nothing but what they sum over rows.
     c.tickets = piece.stages > 1 && !sized.shape.crosses_all_rows() && MayCountRows(sized);
@@ -299,7 +297,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     if (room < 0) continue;
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
     if (c.stages < std::min(2, piece.stages)) continue;
-    if (c.stages == 1 && c.reread && !c.tickets) CutInSlices(stage, room, c);
+    if (c.stages == 1 && c.reread) CutInSlices(stage, room, c);
     StayTogether(sized, stage, c);
     if (fits && sized.rows * c.cluster < kFewTurns * ResidentCtas(c, device)) return false;
     c.grid = CtasOfClusters(sized, c);

@@ -1,6 +1,7 @@
 // What the reduction scheduler answers the segmenter, from the summary of a group: which reductions
 // can share a kernel, and at what rate. reduction.cc has the schedules.
 #include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "scheduler/kernel/tile.h"

@@ -22,7 +22,7 @@ class ScheduleCollector {
   void Add(const Schedule& schedule, double cost, int steps);
 
   // kMostAlternatives at the most. The best of each arrangement come before its lesser ones: the
-  // estimate tells these apart better than those. Empties the collector.
+  // estimate tells these apart better than those. Once, when all have been added.
   std::vector<Schedule> Take();
 
   // The time of a schedule relative to a copy's, where `words` registers of a thread hold

@@ -16,6 +16,29 @@ struct DeviceFunction {
   const char* text;
 };
 
+// The smaller or larger of two words' elements, two in each.
+#define SEAM_EXTREMUM_OF_PAIRS(OP, TYPE)                                                   \
+  {                                                                                        \
+    "seam_" OP "_pair_" TYPE, "__device__ __forceinline__ unsigned seam_" OP "_pair_" TYPE \
+                              "(unsigned a, unsigned b) {\n"                               \
+                              "#if __CUDA_ARCH__ >= 800\n"                                 \
+                              "  unsigned r;\n"                                            \
+                              "  asm(\"" OP ".NaN." TYPE                                   \
+                              "x2 %0, %1, %2;\" : \"=r\"(r) : \"r\"(a), \"r\"(b));\n"      \
+                              "  return r;\n"                                              \
+                              "#else\n"                                                    \
+                              "  return seam_" TYPE "_pair(seam_" OP "(seam_" TYPE         \
+                              "_value((unsigned short)a), "                                \
+                              "seam_" TYPE                                                 \
+                              "_value((unsigned short)b)),\n"                              \
+                              "                       seam_" OP "(seam_" TYPE              \
+                              "_value((unsigned short)(a >> 16)), "                        \
+                              "seam_" TYPE                                                 \
+                              "_value((unsigned short)(b >> 16))));\n"                     \
+                              "#endif\n"                                                   \
+                              "}\n"                                                        \
+  }
+
 // Callees come before their callers.
 constexpr DeviceFunction kFunctions[] = {
     {"seam_infinity", R"(
@@ -340,55 +363,10 @@ __device__ __forceinline__ double seam_max(double a, double b) {
   return a > b || a != a ? a : b;
 }
 )"},
-    // Of the two elements of a word each.
-    {"seam_min_pair_f16", R"(
-__device__ __forceinline__ unsigned seam_min_pair_f16(unsigned a, unsigned b) {
-#if __CUDA_ARCH__ >= 800
-  unsigned r;
-  asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-#else
-  return seam_f16_pair(seam_min(seam_f16_value((unsigned short)a), seam_f16_value((unsigned short)b)),
-                       seam_min(seam_f16_value((unsigned short)(a >> 16)), seam_f16_value((unsigned short)(b >> 16))));
-#endif
-}
-)"},
-    {"seam_min_pair_bf16", R"(
-__device__ __forceinline__ unsigned seam_min_pair_bf16(unsigned a, unsigned b) {
-#if __CUDA_ARCH__ >= 800
-  unsigned r;
-  asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-#else
-  return seam_bf16_pair(seam_min(seam_bf16_value((unsigned short)a), seam_bf16_value((unsigned short)b)),
-                       seam_min(seam_bf16_value((unsigned short)(a >> 16)), seam_bf16_value((unsigned short)(b >> 16))));
-#endif
-}
-)"},
-    {"seam_max_pair_f16", R"(
-__device__ __forceinline__ unsigned seam_max_pair_f16(unsigned a, unsigned b) {
-#if __CUDA_ARCH__ >= 800
-  unsigned r;
-  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-#else
-  return seam_f16_pair(seam_max(seam_f16_value((unsigned short)a), seam_f16_value((unsigned short)b)),
-                       seam_max(seam_f16_value((unsigned short)(a >> 16)), seam_f16_value((unsigned short)(b >> 16))));
-#endif
-}
-)"},
-    {"seam_max_pair_bf16", R"(
-__device__ __forceinline__ unsigned seam_max_pair_bf16(unsigned a, unsigned b) {
-#if __CUDA_ARCH__ >= 800
-  unsigned r;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-  return r;
-#else
-  return seam_bf16_pair(seam_max(seam_bf16_value((unsigned short)a), seam_bf16_value((unsigned short)b)),
-                       seam_max(seam_bf16_value((unsigned short)(a >> 16)), seam_bf16_value((unsigned short)(b >> 16))));
-#endif
-}
-)"},
+    SEAM_EXTREMUM_OF_PAIRS("min", "f16"),
+    SEAM_EXTREMUM_OF_PAIRS("min", "bf16"),
+    SEAM_EXTREMUM_OF_PAIRS("max", "f16"),
+    SEAM_EXTREMUM_OF_PAIRS("max", "bf16"),
     {"seam_fmin", R"(
 template <typename T>
 __device__ __forceinline__ T seam_fmin(T a, T b) { return a != a ? b : b != b ? a : seam_min(a, b); }

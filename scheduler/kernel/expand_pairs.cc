@@ -34,16 +34,17 @@ void Expander::OpenPairs(Accumulator& a) {
   const DType dtype = tile_.values[load].dtype;
   if ((dtype != DType::BF16 && dtype != DType::F16) || (r.operands[0] != load && !is_cast)) return;
   a.pairs = w_.NewFragment("pairs", dtype, static_cast<int>(vector_), /*packed=*/true);
-  a.pairs_of = load;
   const Operand neutral = Operand::Const(dtype, NeutralState(r)[0].constant);
   OverElements([&] { w_.Set(a.pairs, v_, OpKind::Copy, {neutral}); });
 }
 
 // Whether the vector at hand, all of which counts, goes to the pairs: if it is packed. It then has.
 bool Expander::AccumulatePairs(const Accumulator& a) {
-  if (a.pairs < 0 || at_ends_ || !out_.fragments[Read(a.pairs_of).fragment].packed) return false;
-  const OpKind op = OfTwo(tile_.reductions[a.id].op);
-  OverElements([&] { w_.Set(a.pairs, v_, op, {Operand::Reg(a.pairs, v_), Read(a.pairs_of)}); });
+  if (a.pairs < 0 || at_ends_) return false;
+  const TileReduction& r = tile_.reductions[a.id];
+  const Operand loaded = Read(LoadUnderCasts(r.operands[0]));
+  if (!out_.fragments[loaded.fragment].packed) return false;
+  OverElements([&] { w_.Set(a.pairs, v_, OfTwo(r.op), {Operand::Reg(a.pairs, v_), loaded}); });
   paired_.insert(a.id);
   return true;
 }

@@ -149,9 +149,7 @@ class Expander {
     // step at most.
     int top = -1, terms = -1;
     bool finds_top = false;  // The elements go to `top`.
-    // Of 16-bit data: a vector of the largest of what `pairs_of` loads, beside the state.
-    int pairs = -1;
-    TileId pairs_of = -1;
+    int pairs = -1;  // Of 16-bit data: a vector of the largest of what is loaded, beside the state.
     bool shifts_elements() const { return pivot >= 0 && !merges; }
   };
 

@@ -19,19 +19,14 @@
 #include "tests/support/group_runner.h"
 #include "tests/support/norm_graphs.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
 
-// Sanitizers see a part of what is tried without them.
-#ifdef SEAM_SANITIZE
-constexpr int kPart = 2;
-#else
-constexpr int kPart = 1;
-#endif
-
 using testing::GroupResult;
 using testing::GroupRun;
+using testing::kPart;
 using testing::RandomGraph;
 
 // Uniform picks, the same on every machine.

@@ -14,6 +14,7 @@
 #include "segmenter/verify.h"
 #include "tests/segmenter/random_fusion.h"
 #include "tests/segmenter/rule_guard.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -493,12 +494,7 @@ TEST(SegmentTest, LogTellsEveryTrial) {
 // All invariants after every merge, with a guard that keeps the rule and with one that refuses at
 // will.
 TEST(SegmentTest, RandomGraphs) {
-  // Sanitizers see a part of what is tried without them.
-#ifdef SEAM_SANITIZE
-  constexpr int kPart = 2;
-#else
-  constexpr int kPart = 1;
-#endif
+  using testing::kPart;
   int merges = 0, refusals = 0, closures = 0;
   for (uint32_t seed = 0; seed < 1500 / kPart; ++seed) {
     absl::StatusOr<Fusion> f = RandomFusion(seed + 100000, 3 + static_cast<int>(seed % 38)).Make();
