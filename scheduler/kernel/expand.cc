@@ -304,7 +304,7 @@ absl::Status Expander::ExpandPass(int pass) {
       if (!held.is_same(0)) OverHeldSteps(ids, space_index, held, step);
     }
     for (const Accumulator& a : accumulators) {
-      if (a.pivot >= 0) Unshift(a, a.merges ? RowSlot() : SymInt(0));
+      if (a.pivot >= 0) Unshift(a);
       FoldPairs(a);
     }
     AtEnds([&] {

@@ -192,9 +192,9 @@ void Expander::FindPivots(const std::vector<TileId>& ids, SpaceState& first,
   for (const Accumulator& a : pivots) {
     const DType t = w_.dtype(a.pivot);
     const Operand zero = BlockWriter::Number(t, 0), count = Operand::Reg(a.fragments[2]);
-    const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
+    const Operand part = Reciprocal(count);
     OverRowSlots([&] {
-      const Operand mean = w_.Make(t, OpKind::Div, {Operand::Reg(a.pivot, RowSlot()), divisor});
+      const Operand mean = w_.Make(t, OpKind::Mul, {Operand::Reg(a.pivot, RowSlot()), part});
       const Operand finite = w_.Make(DType::Bool, OpKind::IsFinite, {mean});
       w_.Set(a.pivot, RowSlot(), OpKind::Where, {finite, mean, zero});
     });
@@ -221,16 +221,23 @@ void Expander::MergeShifted(const Accumulator& a, Operand mean, Operand m2, Oper
   w_.Set(a.fragments[1], slot, OpKind::Fma, {weighted, deviation, m2_sum});
 }
 
+// 1 over a count, of nothing 1: one division for all rows of a vector, which have as many elements.
+Operand Expander::Reciprocal(Operand count) {
+  const DType t = w_.dtype(count.fragment);
+  const Operand one = BlockWriter::Number(t, 1);
+  return w_.Make(t, OpKind::Div, {one, w_.Make(t, OpKind::Maximum, {count, one})});
+}
+
 // From sums of deviations to mean and squared deviations from it.
-void Expander::Unshift(const Accumulator& a, SymInt count_slot) {
+void Expander::Unshift(const Accumulator& a) {
   const DType t = w_.dtype(a.pivot);
   const Operand zero = BlockWriter::Number(t, 0);
+  const Operand count = Operand::Reg(a.fragments[2]);
+  const Operand part = Reciprocal(count);
   OverRowSlots([&] {
-    const Operand count = Operand::Reg(a.fragments[2], count_slot);
-    const Operand divisor = w_.Make(t, OpKind::Maximum, {count, BlockWriter::Number(t, 1)});
     const Operand sum = Operand::Reg(a.fragments[0], RowSlot());
     const Operand squares = Operand::Reg(a.fragments[1], RowSlot());
-    const Operand shift = w_.Make(t, OpKind::Div, {sum, divisor});
+    const Operand shift = w_.Make(t, OpKind::Mul, {sum, part});
     const Operand less = w_.Make(t, OpKind::Neg, {shift});
     const Operand m2 = w_.Make(t, OpKind::Fma, {less, sum, squares});
     w_.Set(a.fragments[1], RowSlot(), OpKind::Maximum, {m2, zero});
@@ -242,8 +249,11 @@ void Expander::Unshift(const Accumulator& a, SymInt count_slot) {
 bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   const bool by_row = MergesByRow() && MergesNeighbours(accumulators);
   const bool one_warp = at_.column_warps == 1 && cluster_ == 1 && !by_row;
+  const auto scatters = [&](const Accumulator& a) {
+    return MergesByRow() && !one_warp && !tile_.reductions[a.id].exponential;
+  };
   for (const Accumulator& a : accumulators) {
-    FoldLanes(a, at_.column_lane_masks);
+    if (!scatters(a)) FoldLanes(a, at_.column_lane_masks);
     states_[a.id] = a.fragments;
   }
   if (accumulators.empty() || one_warp) return false;
@@ -254,20 +264,15 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   const int64_t turns = MergesByRow() ? 1 : fold_turns_;
   const SymInt origin = turns > 1 ? Mod(turn_, turns) * places : SymInt(0);
   std::vector<std::vector<int>> shared(accumulators.size());
-  const SymInt leader = SymEq(at_.column_lane, 0);
   const SymInt place = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
   for (size_t i = 0; i < accumulators.size(); ++i) {
-    for (int fragment : accumulators[i].fragments) {
-      const int array = w_.NewShared("fold", w_.dtype(fragment), turns * places);
-      shared[i].push_back(array);
-      OverRowSlots([&] {
-        Store out{fragment, RowSlot()};
-        out.space = Space::Shared;
-        out.array = array;
-        out.index = place;
-        out.predicate = leader;
-        w_.Emit(out);
-      });
+    const Accumulator& a = accumulators[i];
+    for (int fragment : a.fragments)
+      shared[i].push_back(w_.NewShared("fold", w_.dtype(fragment), turns * places));
+    if (scatters(a)) {
+      ScatterLanes(a, shared[i], place);
+    } else {
+      LeaveStates(a, shared[i], place, SymEq(at_.column_lane, 0));
     }
   }
   if (tickets_ && !passed_on_) PassTicketOn(0);
@@ -280,6 +285,67 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   for (size_t i = 0; i < accumulators.size(); ++i)
     MergeShared(accumulators[i], shared[i], at_.column_warps, origin, at_.rows_per_cta);
   return true;
+}
+
+// The states of a thread's rows, by lanes where `leader` holds.
+void Expander::LeaveStates(const Accumulator& a, const std::vector<int>& arrays, SymInt place,
+                           SymInt leader) {
+  for (size_t c = 0; c < arrays.size(); ++c) {
+    OverRowSlots([&] {
+      Store out{a.fragments[c], RowSlot()};
+      out.space = Space::Shared;
+      out.array = arrays[c];
+      out.index = place;
+      out.predicate = leader;
+      w_.Emit(out);
+    });
+  }
+}
+
+// Folds the states of a vector of rows across lanes and leaves them in shared memory, where nothing
+// else needs them: of two lanes each takes half of the rows, so that a vector costs as many merges
+// and shuffles as it has rows, however many lanes there are.
+//
+//   lane 0   rows 0 1 2 3       0 1 of lanes 0, 1       0 of lanes 0 to 3
+//   lane 1   rows 0 1 2 3  ->   2 3 of lanes 0, 1  ->   2 of lanes 0 to 3
+//   lane 2   rows 0 1 2 3       0 1 of lanes 2, 3       1 of lanes 0 to 3
+//   lane 3   rows 0 1 2 3       2 3 of lanes 2, 3       3 of lanes 0 to 3
+void Expander::ScatterLanes(const Accumulator& a, const std::vector<int>& arrays, SymInt place) {
+  const bool counts = tile_.reductions[a.id].op == OpKind::Welford;
+  const SymInt whole = v_;
+  const int vector = vector_;
+  std::vector<int> masks = at_.column_lane_masks;
+  SymInt first = 0;
+  SymInt leader = 1;
+  for (int mask : at_.column_lane_masks) {
+    if (vector_ % 2 != 0) break;
+    masks.erase(masks.begin());
+    vector_ /= 2;
+    v_ = vector_ > 1 ? out_.env->FreshSymbol("v", 0, vector_ - 1) : SymInt(0);
+    const SymInt upper = Mod(FloorDiv(out_.thread_x, mask), 2);
+    first += upper * vector_;
+    MergeIntoRows(a, [&](int component, SymInt slot) {
+      const int fragment = a.fragments[component];
+      const DType t = w_.dtype(fragment);
+      Operand given = Operand::Reg(fragment, slot);
+      // The count of Welford's states, one for all rows, stays with both lanes.
+      if (!counts || component < 2) {
+        const Operand low = given, high = Operand::Reg(fragment, slot + vector_);
+        const Operand is_upper = w_.Index(DType::Bool, SymEq(upper, 1));
+        given = w_.Make(t, OpKind::Where, {is_upper, low, high});
+        const Operand kept = w_.Make(t, OpKind::Where, {is_upper, high, low});
+        w_.Set(fragment, slot, OpKind::Copy, {kept});
+      }
+      const Operand theirs = Operand::Reg(w_.NewFragment("s", t));
+      w_.Emit(ShuffleXor{theirs.fragment, 0, given, mask});
+      return theirs;
+    });
+  }
+  FoldLanes(a, masks);
+  for (int mask : masks) leader = SymAnd(leader, SymEq(Mod(FloorDiv(out_.thread_x, mask), 2), 0));
+  LeaveStates(a, arrays, Substitute(place, whole, first + v_), leader);
+  v_ = whole;
+  vector_ = vector;
 }
 
 // So many states that lie in shared memory, an array for each component, from element [origin + row
@@ -322,7 +388,7 @@ void Expander::MergeShared(const Accumulator& a, const std::vector<int>& arrays,
     OverRowSlots([&] { MergeShifted(a, take(0, RowSlot()), take(1, RowSlot()), more, 0); });
     w_.Set(a.fragments[2], 0, OpKind::Add, {count, more});
   });
-  Unshift(a, 0);
+  Unshift(a);
 }
 
 void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {

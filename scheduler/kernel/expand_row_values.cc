@@ -100,10 +100,18 @@ void Expander::LoadByRow() {
   if (!MergesByRow()) return;
   row_view_->states.clear();
   row_view_->row_values.clear();
-  std::vector<TileId> loads = WantedOfRow(0, KnownByRow());
-  const std::vector<bool> now = NeededBy(0, std::vector<bool>(tile_.values.size()));
-  std::erase_if(loads,
-                [&](TileId id) { return tile_.values[id].kind != TileKind::Load || now[id]; });
+  const std::vector<bool> nothing(tile_.values.size()), known = KnownByRow(),
+                                                        now = NeededBy(0, nothing);
+  std::vector<bool> later = nothing;
+  for (int pass = 1; pass < static_cast<int>(tile_.passes.size()); ++pass) {
+    const std::vector<bool> by = NeededBy(pass, nothing);
+    for (size_t id = 0; id < by.size(); ++id) later[id] = later[id] || by[id];
+  }
+  std::vector<TileId> loads;
+  for (size_t id = 0; id < later.size(); ++id) {
+    if (tile_.values[id].kind == TileKind::Load && known[id] && later[id] && !now[id])
+      loads.push_back(static_cast<TileId>(id));
+  }
   // Rows in registers leave few for what is used later.
   const bool in_shared = !async_.empty() && options_.reread;
   if (loads.empty() || (!in_shared && loads.size() > kMostRowLoads)) return;

@@ -90,8 +90,10 @@ absl::Status Expander::MergeParts(int pass) {
     arrays.push_back(LeaveRows(merged.back()));
   }
   MergeNeighbours(merged, arrays);
+  const std::vector<RowValue> values = LeaveRowValues(pass);
   SwapRowView();
   w_.Emit(CtaSync{});
+  TakeRowValues(values);
   for (size_t i = 0; i < merged.size(); ++i) {
     for (int& fragment : merged[i].fragments)
       fragment = w_.NewFragment("acc", w_.dtype(fragment), RowSlots());

@@ -307,9 +307,13 @@ class Expander {
                   std::vector<Accumulator>& accumulators);
   void MergeShifted(const Accumulator& a, Operand mean, Operand m2, Operand count,
                     SymInt count_slot);
-  void Unshift(const Accumulator& a, SymInt count_slot);
+  Operand Reciprocal(Operand count);
+  void Unshift(const Accumulator& a);
   bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
+  void ScatterLanes(const Accumulator& a, const std::vector<int>& arrays, SymInt place);
+  void LeaveStates(const Accumulator& a, const std::vector<int>& arrays, SymInt place,
+                   SymInt leader);
   bool FoldAcrossCluster(const std::vector<Accumulator>& accumulators);
   static DType ExchangedType(DType dtype);
   int Exchanged(int fragment);
@@ -463,7 +467,7 @@ class Expander {
   }
   template <typename Body>
   void OverRowSlots(Body body) {
-    if (outer_) {
+    if (outer_ && vector_ > 1) {
       w_.Loop(v_, vector_, true, body);
     } else {
       body();
