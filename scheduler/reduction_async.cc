@@ -37,10 +37,14 @@ bool GainsAhead(const SizedGroup& sized, const Schedule& s) {
 // in registers. All that where there is enough of it.
 constexpr int kWordBytes = 4, kLeastWaves = 4, kLeastTurns = 7, kLeastWideTurns = 4;
 
-// Bytes of shared memory of a CTA: its rows, and states and values of them on their way.
+// Bytes of shared memory of a CTA: its rows, and states and values of them on their way. Neighbours
+// send one state together, but for sums that keep them apart.
 int64_t BroughtBytes(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
-  constexpr int64_t kRowValues = 8;
-  const int64_t exchanged = s.cluster > 1 ? s.cluster : 0;
+  const bool together = s.neighbours > 1 && !sized.shape.crossed();
+  const int64_t kRowValues = together ? 6 : 8;
+  const int64_t exchanged = s.cluster == 1 ? 0
+                            : together     ? 1 + CeilDivide(s.cluster, s.neighbours)
+                                           : s.cluster;
   return rows.AsyncBytes(s) + s.rows_per_cta() * kWordBytes *
                                   (StateWords(sized) * (s.warps_per_row + exchanged) + kRowValues);
 }

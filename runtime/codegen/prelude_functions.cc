@@ -481,9 +481,10 @@ __device__ __forceinline__ void seam_await_predecessor() {
 #endif
 }
 )"},
+    // Barriers that others store to are open by then: seam_open_barriers has a fence.
     {"seam_cluster_barrier", R"(
 __device__ __forceinline__ void seam_cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
 }
 )"},
     // To the same place in another CTA of the cluster, whose barrier counts the bytes.

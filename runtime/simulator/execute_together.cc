@@ -48,9 +48,8 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::CtaSync&,
 
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::ClusterSync&,
                                  const Lanes& lanes) {
-  SEAM_RETURN_IF_ERROR(Execute(s, kernel::CtaSync{}, lanes));
-  synced_ = interval_;
-  return absl::OkStatus();
+  begun_ = true;
+  return RequireAll(s, "barrier", lanes);
 }
 
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::RemoteStore& node,
@@ -75,8 +74,7 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::RemoteStor
                    absl::StrCat("element ", index, " is outside shared array ", memory.name, " of ",
                                 memory.num_elements));
     }
-    if (synced_ == first_interval_)
-      return Fault(s, t, "a store to a CTA of the cluster that may not have begun");
+    if (!begun_) return Fault(s, t, "a store to a CTA of the cluster that may not have begun");
     if (!remote_stores_.CanStore(cta, barrier)) {
       return Fault(s, t,
                    absl::StrCat("a store arrives at ", barrier,

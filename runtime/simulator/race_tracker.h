@@ -1,9 +1,10 @@
 // Who last touched each element of a memory, and whether two accesses are ordered.
 //
-// Time is cut into intervals: one ends at every barrier of a CTA or cluster, and no interval spans
-// two clusters; a CTA without a cluster counts as one. Two accesses of one element of which one
-// writes are ordered if the same thread makes both, if they fall into different intervals of one
-// CTA, or if a barrier of the cluster or grid lies between them. Everything else is a race.
+// Time is cut into intervals: one ends at every barrier of a CTA, and no interval spans two
+// clusters; a CTA without a cluster counts as one. Two accesses of one element of which one writes
+// are ordered if the same thread makes both, if they fall into different intervals of one CTA, or
+// if a barrier of the grid or an exchange of the cluster lies between them. Everything else is a
+// race.
 // (Shuffles order nothing: they say nothing about memory.) Thread-safety: none.
 #pragma once
 
@@ -20,7 +21,7 @@ struct Moment {
   uint32_t cta;
   int thread;
   // The first intervals since the last barrier of the grid, since the cluster began, and since its
-  // last barrier.
+  // last exchange.
   uint32_t phase = 1, began = 1, synced = 1;
 };
 

@@ -169,7 +169,7 @@ class Simulation {
   Moment Now(int thread) const {
     return {interval_,       static_cast<uint32_t>(cta_) + RankOf(thread),
             InCta(thread),   first_of_phase_,
-            first_interval_, synced_};
+            first_interval_, first_interval_};
   }
   // For an access of that memory.
   Moment Now(const Memory& memory, int thread) const {
@@ -217,9 +217,9 @@ class Simulation {
   int64_t tickets_taken_ = 0, cluster_tickets_ = 0;  // In all, and by this cluster.
   std::optional<int64_t> tickets_in_all_;
   int64_t steps_ = 0;
-  // Intervals: this one, the first of the cluster and of the phase, and the first since the
-  // cluster's last barrier.
-  uint32_t interval_ = 0, first_interval_ = 0, first_of_phase_ = 1, synced_ = 0;
+  // Intervals: this one, the first of the cluster and of the phase.
+  uint32_t interval_ = 0, first_interval_ = 0, first_of_phase_ = 1;
+  bool begun_ = false;  // All CTAs of the cluster.
 };
 
 }  // namespace seam::simulator

@@ -45,7 +45,8 @@ absl::Status Simulation::Run() {
 
 absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase) {
   cta_ = cluster * kernel_.cluster;
-  first_interval_ = synced_ = ++interval_;
+  first_interval_ = ++interval_;
+  begun_ = false;
   std::fill(written_.begin(), written_.end(), 0);
   std::fill(written_count_.begin(), written_count_.end(), 0);
   cluster_tickets_ = 0;

@@ -52,6 +52,36 @@ std::vector<bool> Expander::KnownByRow() const {
   return known;
 }
 
+// Whether rows have values of their own of it; what has not every thread computes at no cost.
+bool Expander::DiffersByRow(TileId id) const {
+  const TileValue& v = tile_.values[id];
+  return v.kind == TileKind::Load || v.kind == TileKind::ReduceResult || IsOfRow(v) ||
+         absl::c_any_of(v.operands, [&](TileId operand) { return DiffersByRow(operand); });
+}
+
+// Of each reduction's components, whether passes behind that one need them beside values that have
+// been left. Parts in memory are of all, and a sum of exponentials is finished by all threads.
+std::vector<std::vector<bool>> Expander::WantedStates(int pass,
+                                                      const std::vector<RowValue>& left) const {
+  std::vector<bool> kept(tile_.values.size());
+  for (const auto& entry : row_values_) kept[entry.first] = true;
+  for (const RowValue& value : left) kept[value.id] = true;
+  std::vector<std::vector<bool>> wanted;
+  for (size_t i = 0; i < tile_.reductions.size(); ++i) {
+    const TileReduction& r = tile_.reductions[i];
+    const bool in_parts = !options_.partials.empty() && !options_.partials[i].empty();
+    wanted.emplace_back(NumComponents(r), in_parts || r.exponential);
+  }
+  for (int later = pass + 1; later < static_cast<int>(tile_.passes.size()); ++later) {
+    const std::vector<bool> needed = NeededBy(later, kept);
+    for (size_t id = 0; id < needed.size(); ++id) {
+      const TileValue& v = tile_.values[id];
+      if (needed[id] && v.kind == TileKind::ReduceResult) wanted[v.reduction][v.component] = true;
+    }
+  }
+  return wanted;
+}
+
 // Of what is known, what later passes need that the row's other threads cannot do without.
 std::vector<TileId> Expander::WantedOfRow(int pass, const std::vector<bool>& known) const {
   std::vector<bool> needed(tile_.values.size()), wanted(tile_.values.size());
@@ -76,7 +106,7 @@ std::vector<TileId> Expander::WantedOfRow(int pass, const std::vector<bool>& kno
     const TileId id = static_cast<TileId>(i);
     const TileKind kind = tile_.values[i].kind;
     if (wanted[i] && known[i] && kind != TileKind::Constant && kind != TileKind::ReduceResult &&
-        !row_values_.contains(id)) {
+        !row_values_.contains(id) && DiffersByRow(id)) {
       ids.push_back(id);
     }
   }

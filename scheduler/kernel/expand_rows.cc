@@ -82,76 +82,41 @@ absl::Status Expander::MergeParts(int pass) {
   const absl::Status status = ExpandPass(pass);
   std::swap(spaces_[index], in_vectors);
   std::vector<Accumulator> merged;
-  std::vector<std::vector<int>> arrays;
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
     const int id = static_cast<int>(i);
-    if (tile_.reductions[i].pass != pass) continue;
-    merged.push_back({id, states_.at(id)});
-    arrays.push_back(LeaveRows(merged.back()));
+    if (tile_.reductions[i].pass == pass) merged.push_back({id, states_.at(id)});
   }
-  MergeNeighbours(merged, arrays);
-  const std::vector<RowValue> values = LeaveRowValues(pass);
-  SwapRowView();
-  w_.Emit(CtaSync{});
-  TakeRowValues(values);
-  for (size_t i = 0; i < merged.size(); ++i) {
-    for (int& fragment : merged[i].fragments)
-      fragment = w_.NewFragment("acc", w_.dtype(fragment), RowSlots());
-    TakeRows(merged[i], arrays[i]);
-    states_[merged[i].id] = merged[i].fragments;
+  MergeNeighbours(merged);
+  std::vector<Accumulator> vectors = merged;
+  for (Accumulator& a : vectors) {
+    for (int& fragment : a.fragments)
+      fragment = w_.NewFragment("acc", w_.dtype(fragment), static_cast<int>(row_view_->vector));
   }
+  ShareRows(merged, vectors, pass);
+  for (const Accumulator& a : vectors) states_[a.id] = a.fragments;
   return status;
 }
 
-// The states that warps have left in `arrays`: of each row by one thread. Those of a cluster's CTAs
-// then go from there to each of them:
+// The states that warps have left in `arrays`: of each row by one thread, then those of
+// neighbouring rows, then those of a cluster's CTAs, which go from there to each of them:
 //
 //   rank 0   row 0, 1, ...  ->  [0][row] [1][row] ...   in the shared memory of every CTA
 //   rank 1   row 0, 1, ...  ->
 void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
                           const std::vector<std::vector<int>>& arrays) {
   const int64_t warps = at_.column_warps;
-  std::vector<std::vector<int>> merged;
   SwapRowView();
-  std::vector<std::vector<int>> received;
-  SymInt even_rows = 0;
-  if (cluster_ > 1) {
-    // As for other exchanges of clusters, two folds of a turn or one fold's even and odd turns have
-    // barriers and arrays of their own.
-    const SymInt even = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) : SymInt(0);
-    const SymInt barrier = out_.store_barriers + even;
-    out_.store_barriers += fold_turns_;
-    even_rows = even * (cluster_ * at_.rows_per_cta);
-    int64_t bytes = 0;
-    AtFirstOfRows([&] {
-      for (size_t i = 0; i < accumulators.size(); ++i) {
-        const Accumulator one = OfOneRow(accumulators[i]);
-        MergeShared(one, arrays[i], warps, 0, at_.rows_per_cta);
-        received.push_back(SendRows(one, barrier, even, &bytes));
-      }
-    });
-    bytes += SendSigns(barrier, even);
-    w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
-  }
+  std::vector<Accumulator> merged;
   AtFirstOfRows([&] {
     for (size_t i = 0; i < accumulators.size(); ++i) {
-      const Accumulator one = OfOneRow(accumulators[i]);
-      states_[one.id] = one.fragments;
-      if (cluster_ > 1) {
-        MergeShared(one, received[i], cluster_, even_rows, at_.rows_per_cta);
-      } else {
-        MergeShared(one, arrays[i], warps, 0, at_.rows_per_cta);
-      }
-      merged.push_back(LeaveRows(one));
+      merged.push_back(OfOneRow(accumulators[i]));
+      MergeShared(merged[i], arrays[i], warps, 0, at_.rows_per_cta);
+      states_[merged[i].id] = merged[i].fragments;
     }
   });
-  MergeNeighbours(accumulators, merged);
-  const int pass = tile_.reductions[accumulators.front().id].pass;
-  const std::vector<RowValue> values = LeaveRowValues(pass);
-  SwapRowView();
-  w_.Emit(CtaSync{});
-  TakeRowValues(values);
-  for (size_t i = 0; i < accumulators.size(); ++i) TakeRows(accumulators[i], merged[i]);
+  MergeNeighbours(merged);
+  if (cluster_ > 1) MergeAcrossCluster(merged);
+  ShareRows(merged, accumulators, tile_.reductions[accumulators.front().id].pass);
 }
 
 bool Expander::MergesNeighbours(const std::vector<Accumulator>& accumulators) const {
@@ -159,24 +124,55 @@ bool Expander::MergesNeighbours(const std::vector<Accumulator>& accumulators) co
       accumulators, [&](const Accumulator& a) { return tile_.reductions[a.id].neighbours > 1; });
 }
 
-// Rows beside each other that have one result: each of them merges the states of all, which lie in
-// `arrays`, and leaves it in others.
+// Rows beside each other that have one result: each of them merges the states of all, which go
+// through shared memory.
 //
 //   row     0   1   2    3   4   5        neighbours = 3
 //           a   b   c    d   e   f
 //        -> abc abc abc  def def def
-void Expander::MergeNeighbours(const std::vector<Accumulator>& accumulators,
-                               std::vector<std::vector<int>>& arrays) {
-  if (!MergesNeighbours(accumulators)) return;
+void Expander::MergeNeighbours(std::vector<Accumulator>& rows) {
+  if (!MergesNeighbours(rows)) return;
+  const auto over_them = [&](auto body) {
+    AtFirstOfRows([&] {
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const int64_t neighbours = tile_.reductions[rows[i].id].neighbours;
+        if (neighbours > 1) body(i, neighbours);
+      }
+    });
+  };
+  std::vector<std::vector<int>> arrays(rows.size());
+  over_them([&](size_t i, int64_t) {
+    for (int fragment : rows[i].fragments) arrays[i].push_back(LeaveRow(fragment));
+  });
   w_.Emit(CtaSync{});
+  over_them([&](size_t i, int64_t neighbours) {
+    rows[i] = OfOneRow(rows[i]);
+    MergeShared(rows[i], arrays[i], neighbours, -Mod(at_.row_local, neighbours), 1);
+    states_[rows[i].id] = rows[i].fragments;
+  });
+}
+
+// Of neighbouring rows, which have one state by now, the first one sends it. As for other exchanges
+// of clusters, two folds of a turn or one fold's even and odd turns have barriers and arrays of
+// their own.
+void Expander::MergeAcrossCluster(std::vector<Accumulator>& rows) {
+  const SymInt even = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) : SymInt(0);
+  const SymInt barrier = out_.store_barriers + even;
+  out_.store_barriers += fold_turns_;
+  int64_t bytes = 0;
+  std::vector<std::vector<int>> received;
   AtFirstOfRows([&] {
-    for (size_t i = 0; i < accumulators.size(); ++i) {
-      const int64_t neighbours = tile_.reductions[accumulators[i].id].neighbours;
-      if (neighbours == 1) continue;
-      const Accumulator one = OfOneRow(accumulators[i]);
-      MergeShared(one, arrays[i], neighbours, -Mod(at_.row_local, neighbours), 1);
-      states_[one.id] = one.fragments;
-      arrays[i] = LeaveRows(one);
+    for (const Accumulator& a : rows) received.push_back(SendRows(a, barrier, even, &bytes));
+  });
+  bytes += SendSigns(barrier);
+  w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
+  AtFirstOfRows([&] {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int64_t neighbours = tile_.reductions[rows[i].id].neighbours;
+      const int64_t states = at_.rows_per_cta / neighbours;
+      const SymInt row = std::exchange(at_.row_local, FloorDiv(at_.row_local, neighbours));
+      MergeShared(rows[i], received[i], cluster_, even * (cluster_ * states), states);
+      at_.row_local = row;
     }
   });
 }
@@ -191,19 +187,22 @@ Expander::Accumulator Expander::OfOneRow(const Accumulator& a) {
 // To every CTA of the cluster: the arrays of the components.
 std::vector<int> Expander::SendRows(const Accumulator& a, SymInt barrier, SymInt even,
                                     int64_t* bytes) {
+  const int64_t neighbours = tile_.reductions[a.id].neighbours;
+  const int64_t states = at_.rows_per_cta / neighbours;
   std::vector<int> arrays;
   const SymInt to = out_.env->FreshSymbol("to", 0, cluster_ - 1);
   std::vector<int> exchanged;
   for (int fragment : a.fragments) {
     exchanged.push_back(Exchanged(fragment));
     const DType dtype = w_.dtype(exchanged.back());
-    arrays.push_back(w_.NewShared("rows", dtype, fold_turns_ * cluster_ * at_.rows_per_cta));
-    *bytes += cluster_ * at_.rows_per_cta * DTypeBytes(dtype);
+    arrays.push_back(w_.NewShared("rows", dtype, fold_turns_ * cluster_ * states));
+    *bytes += cluster_ * states * DTypeBytes(dtype);
   }
   w_.Loop(to, cluster_, true, [&] {
     for (size_t c = 0; c < arrays.size(); ++c) {
       RemoteStore out{exchanged[c], 0, arrays[c]};
-      out.index = (even * cluster_ + rank_) * at_.rows_per_cta + at_.row_local;
+      out.index = (even * cluster_ + rank_) * states + FloorDiv(at_.row_local, neighbours);
+      out.predicate = neighbours > 1 ? SymEq(Mod(at_.row_local, neighbours), 0) : SymInt(1);
       out.cta = to;
       out.barrier = barrier;
       w_.Emit(out);
@@ -212,13 +211,15 @@ std::vector<int> Expander::SendRows(const Accumulator& a, SymInt barrier, SymInt
   return arrays;
 }
 
-// A word from every warp to every CTA, since some have no rows to send. Its bytes.
-int64_t Expander::SendSigns(SymInt barrier, SymInt even) {
+// A word from every warp to every CTA, since some have no rows to send. Its bytes. Nobody reads it,
+// so that all exchanges have one place for it.
+int64_t Expander::SendSigns(SymInt barrier) {
   const int64_t warps = out_.threads / 32;
   const int fragment = w_.NewFragment("sign", DType::I32);
   w_.Set(fragment, 0, OpKind::Copy, {BlockWriter::Number(DType::I32, 1)});
-  RemoteStore out{fragment, 0, w_.NewShared("signs", DType::I32, fold_turns_ * cluster_ * warps)};
-  out.index = (even * cluster_ + rank_) * warps + FloorDiv(out_.thread_x, 32);
+  if (signs_ < 0) signs_ = w_.NewShared("signs", DType::I32, cluster_ * warps);
+  RemoteStore out{fragment, 0, signs_};
+  out.index = rank_ * warps + FloorDiv(out_.thread_x, 32);
   out.predicate = SymLt(Mod(out_.thread_x, 32), cluster_);
   out.cta = Mod(out_.thread_x, cluster_);
   out.barrier = barrier;
@@ -226,11 +227,27 @@ int64_t Expander::SendSigns(SymInt barrier, SymInt even) {
   return cluster_ * warps * DTypeBytes(DType::I32);
 }
 
-// From the first thread of each row, then to all of its threads: the arrays of the components.
-std::vector<int> Expander::LeaveRows(const Accumulator& a) {
-  std::vector<int> arrays;
-  for (int fragment : a.fragments) arrays.push_back(LeaveRow(fragment));
-  return arrays;
+// What follows from a pass, from the first thread of each row to all of its threads, as far as
+// later passes need it: `rows` are its states, `vectors` what takes those of a vector of rows.
+void Expander::ShareRows(const std::vector<Accumulator>& rows,
+                         const std::vector<Accumulator>& vectors, int pass) {
+  const std::vector<RowValue> values = LeaveRowValues(pass);
+  SwapRowView();
+  const std::vector<std::vector<bool>> wanted = WantedStates(pass, values);
+  SwapRowView();
+  std::vector<std::pair<int, int>> left;  // Fragments of vectors of rows, and arrays.
+  AtFirstOfRows([&] {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (size_t c = 0; c < rows[i].fragments.size(); ++c) {
+        if (wanted[rows[i].id][c])
+          left.emplace_back(vectors[i].fragments[c], LeaveRow(rows[i].fragments[c]));
+      }
+    }
+  });
+  SwapRowView();
+  w_.Emit(CtaSync{});
+  TakeRowValues(values);
+  for (const auto& [fragment, array] : left) TakeRow(fragment, array);
 }
 
 int Expander::LeaveRow(int fragment) {
@@ -241,10 +258,6 @@ int Expander::LeaveRow(int fragment) {
   out.predicate = SymEq(at_.column_warp, 0);
   w_.Emit(out);
   return out.array;
-}
-
-void Expander::TakeRows(const Accumulator& a, const std::vector<int>& arrays) {
-  for (size_t c = 0; c < arrays.size(); ++c) TakeRow(a.fragments[c], arrays[c]);
 }
 
 void Expander::TakeRow(int fragment, int array) {

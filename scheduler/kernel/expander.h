@@ -332,8 +332,8 @@ class Expander {
   void MergeByRow(const std::vector<Accumulator>& accumulators,
                   const std::vector<std::vector<int>>& arrays);
   bool MergesNeighbours(const std::vector<Accumulator>& accumulators) const;
-  void MergeNeighbours(const std::vector<Accumulator>& accumulators,
-                       std::vector<std::vector<int>>& arrays);
+  void MergeNeighbours(std::vector<Accumulator>& rows);
+  void MergeAcrossCluster(std::vector<Accumulator>& rows);
   Accumulator OfOneRow(const Accumulator& a);
   // For the first of a row's threads.
   template <typename Body>
@@ -342,14 +342,16 @@ class Expander {
     w_.Branch(SymEq(at_.column_warp, 0), body, [] {});
   }
   std::vector<int> SendRows(const Accumulator& a, SymInt barrier, SymInt even, int64_t* bytes);
-  int64_t SendSigns(SymInt barrier, SymInt even);
-  std::vector<int> LeaveRows(const Accumulator& a);
+  int64_t SendSigns(SymInt barrier);
+  void ShareRows(const std::vector<Accumulator>& rows, const std::vector<Accumulator>& vectors,
+                 int pass);
   int LeaveRow(int fragment);
-  void TakeRows(const Accumulator& a, const std::vector<int>& arrays);
   void TakeRow(int fragment, int array);
 
   // Values of a row a thread.
   std::vector<bool> KnownByRow() const;
+  bool DiffersByRow(TileId id) const;
+  std::vector<std::vector<bool>> WantedStates(int pass, const std::vector<RowValue>& left) const;
   std::vector<TileId> WantedOfRow(int pass, const std::vector<bool>& known) const;
   void ComputeByRow(TileId id, SymImporter& importer);
   void LoadByRow();
@@ -551,6 +553,7 @@ class Expander {
                                             // next copies, the next ticket.
   std::vector<Accumulator> across_rows_;
   SymInt fold_turn_;    // The turn of a fold; 0 behind the last one.
+  int signs_ = -1;      // Shared: where nothing but a sign of life arrives.
   int fold_turns_ = 1;  // Turns after which the shared memory of a fold is used again.
   std::map<TileId, int> row_values_;
   std::map<TileId, FragmentSlot> places_;

@@ -180,8 +180,8 @@ struct AwaitTickets {
 
 struct CtaSync {};
 
-// A barrier of all threads of a cluster, and so of each CTA. Behind it, all of the cluster's CTAs
-// have begun.
+// Waits for all threads of the cluster: behind it, all of its CTAs have begun. It orders no memory,
+// so that nobody waits for what is on its way to registers or shared memory by then.
 struct ClusterSync {};
 
 // array[index] of the cluster's CTA of rank `cta` = fragment[slot] where `predicate` holds, while
