@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "ir/status.h"
+#include "scheduler/kernel/hold.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 
@@ -84,8 +85,12 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
   if (s.vector * sized.widest_bytes >= kWideBytes && !eight_bytes) return false;
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, b));
   if (eight_bytes && rows.AlikeWords() > 0) return false;
-  // Of an element: itself, states of its column, and weights, half of which are on their way.
-  const int row_words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
+  // Of an element: itself, states of its column, and weights, half of which are on their way. Many
+  // narrow ones lie several in a word.
+  const bool packed = pieces > 1 && sized.run > kernel::kMostKeptWords;
+  const double element_words =
+      packed ? sized.widest_bytes / 4.0 : std::max(1, sized.widest_bytes / 4);
+  const double row_words = element_words * std::max(1, sized.large_inputs);
   const double column_words = ColumnStates(sized) + rows.AlikeWords() / 2;
   const auto words = [&] {
     return b.registers * b.vector * ((b.reread ? 0 : row_words) + column_words);

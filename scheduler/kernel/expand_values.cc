@@ -273,9 +273,11 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
       return;
     }
   }
-  const int fragment =
-      w_.NewFragment("ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1),
-                     IsVectorLoad(value, importer) && IsNarrow(value.dtype) && packs_);
+  // Single elements cost an instruction each to pack: only where they would not fit as numbers.
+  const bool many = vector_ == 1 && registers_ > kMostKeptWords && IsInShared(id);
+  const bool packed = IsNarrow(value.dtype) && packs_ && (many || IsVectorLoad(value, importer));
+  const int fragment = w_.NewFragment(
+      "ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1), packed);
   places_[id] = {fragment, slot};
   if (space.persistent && !(options_.reread && IsInShared(id))) {
     space.resident[id] = fragment;

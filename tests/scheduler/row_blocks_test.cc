@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
@@ -256,6 +257,25 @@ TEST(RowBlocks, PiecesToThreads) {
           ExpectRight(kBatchNorm, {.sizes = {{"N", 15}, {"C", c}, {"S", 7}}, .edit = edit});
       EXPECT_EQ(CountOf(result.kernel_text, "= load shared.rows_"), reread ? 4 : 2);
     }
+  }
+}
+
+// More elements of a piece than registers hold as numbers stay two in a word; of the last word only
+// one is there.
+TEST(RowBlocks, LongPiecesStayPacked) {
+  for (const auto& [text, packed] : {std::pair(std::string(kBatchNorm), true),
+                                     {absl::StrReplaceAll(kBatchNorm, {{"bf16", "f32"}}), false}}) {
+    const auto edit = [](Schedule& schedule) {
+      InBlocks(5 * 49, 4, 1)(schedule);
+      schedule.runs = true;
+      schedule.chan_welford = schedule.reread = false;
+      schedule.registers = 49;
+      schedule.warps_per_row = 2;
+      schedule.facts = {{"N", 1, 5}, {"S", 1, 49}, {"C", 8}};
+    };
+    const GroupResult result =
+        ExpectRight(text, {.sizes = {{"N", 5}, {"C", 16}, {"S", 49}}, .edit = edit});
+    EXPECT_EQ(CountOf(result.kernel_text, "[49] packed"), packed ? 1 : 0);
   }
 }
 
