@@ -198,6 +198,7 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kLineBytes = 128, kFewVectors = 16, kMostVectors = 32, kMostThreads = 640;
+  constexpr int kNarrowThreads = 512;  // Of an SM that unpacks two inputs.
   const DeviceInfo& device = sized.context.device;
   if (!sized.context.device.async_loads || !rows.AreAllBrought()) return false;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
@@ -208,9 +209,18 @@ bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s)
     t.warps_per_row = per_warp > kFewVectors ? 2 : 1;
     while (per_warp > kMostVectors * t.warps_per_row && 2 * t.threads() <= kMostThreads)
       t.warps_per_row *= 2;
-    t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+    const auto take_vectors = [&] {
+      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+    };
+    take_vectors();
     t.persistent = t.async = t.reread = true;
-    const int fit = CtasThatFit(sized, rows, t);
+    int fit = CtasThatFit(sized, rows, t);
+    if (sized.widest_bytes < 4 && sized.large_inputs > 1 && fit * t.threads() < kNarrowThreads &&
+        per_warp > t.warps_per_row) {
+      t.warps_per_row *= 2;
+      take_vectors();
+      fit = CtasThatFit(sized, rows, t);
+    }
     if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 || fit < 2)
       continue;
     t.min_ctas_per_sm = fit;
