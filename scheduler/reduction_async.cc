@@ -37,16 +37,17 @@ bool GainsAhead(const SizedGroup& sized, const Schedule& s) {
 // in registers. All that where there is enough of it.
 constexpr int kWordBytes = 4, kLeastWaves = 4, kLeastTurns = 7, kLeastWideTurns = 4;
 
-// Bytes of shared memory of a CTA: its rows, and states and values of them on their way. Neighbours
-// send one state together, but for sums that keep them apart.
+// Bytes of shared memory of a CTA: its rows, and states and values of them on their way, of a row
+// six or eight. Neighbours send one state together, but for sums that keep them apart, and have a
+// place to merge theirs.
 int64_t BroughtBytes(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
   const bool together = s.neighbours > 1 && !sized.shape.crossed();
-  const int64_t kRowValues = together ? 6 : 8;
+  const int64_t row_values = together ? 6 : 8;
   const int64_t exchanged = s.cluster == 1 ? 0
                             : together     ? 1 + CeilDivide(s.cluster, s.neighbours)
                                            : s.cluster;
   return rows.AsyncBytes(s) + s.rows_per_cta() * kWordBytes *
-                                  (StateWords(sized) * (s.warps_per_row + exchanged) + kRowValues);
+                                  (StateWords(sized) * (s.warps_per_row + exchanged) + row_values);
 }
 
 // CTAs of an SM that have room for that.
@@ -209,17 +210,22 @@ bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s)
     t.warps_per_row = per_warp > kFewVectors ? 2 : 1;
     while (per_warp > kMostVectors * t.warps_per_row && 2 * t.threads() <= kMostThreads)
       t.warps_per_row *= 2;
-    const auto take_vectors = [&] {
-      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+    const auto take_vectors = [&](Schedule& to) {
+      to.registers =
+          static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, to.warps_per_row), 256));
     };
-    take_vectors();
+    take_vectors(t);
     t.persistent = t.async = t.reread = true;
-    int fit = CtasThatFit(sized, rows, t);
+    const int fit = CtasThatFit(sized, rows, t);
     if (sized.widest_bytes < 4 && sized.large_inputs > 1 && fit * t.threads() < kNarrowThreads &&
         per_warp > t.warps_per_row) {
       t.warps_per_row *= 2;
-      take_vectors();
-      fit = CtasThatFit(sized, rows, t);
+      take_vectors(t);
+      const int fit_so = CtasThatFit(sized, rows, t);
+      if (fit_so < fit) {
+        t.warps_per_row /= 2;
+        take_vectors(t);
+      }
     }
     if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 || fit < 2)
       continue;

@@ -487,6 +487,11 @@ __device__ __forceinline__ void seam_cluster_barrier() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
 }
 )"},
+    {"seam_fenced_cluster_barrier", R"(
+__device__ __forceinline__ void seam_fenced_cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+)"},
     // To the same place in another CTA of the cluster, whose barrier counts the bytes.
     {"seam_remote_store", R"(
 __device__ __forceinline__ unsigned seam_in_cta(const void* at, int cta) {

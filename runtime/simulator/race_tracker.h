@@ -3,9 +3,9 @@
 // Time is cut into intervals: one ends at every barrier of a CTA, and no interval spans two
 // clusters; a CTA without a cluster counts as one. Two accesses of one element of which one writes
 // are ordered if the same thread makes both, if they fall into different intervals of one CTA, or
-// if a barrier of the grid or an exchange of the cluster lies between them. Everything else is a
-// race.
-// (Shuffles order nothing: they say nothing about memory.) Thread-safety: none.
+// if a barrier of the grid lies between them, or an exchange of the cluster and others store to
+// that memory. Everything else is a race. (Shuffles order nothing: they say nothing about memory.)
+// Thread-safety: none.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Moment {
   uint32_t cta;
   int thread;
   // The first intervals since the last barrier of the grid, since the cluster began, and since its
-  // last exchange.
+  // last exchange: of memory that others do not store to, since it began.
   uint32_t phase = 1, began = 1, synced = 1;
 };
 

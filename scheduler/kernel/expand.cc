@@ -41,8 +41,10 @@ absl::StatusOr<Kernel> Expander::Run() {
     HoistLoads();
     BringFirstRows();
     if (tickets_ || KeepsPace()) OpenTickets();
-    // From here on all CTAs of the cluster have begun.
-    if (cluster_ > 1) w_.Emit(ClusterSync{});
+    // From here on all CTAs of the cluster have begun. Clusters that load their rows themselves,
+    // one CTA an SM, had better not begin all at once: they would stay in step.
+    const bool in_step = copied_.empty() && async_.empty() && options_.min_ctas_per_sm <= 1;
+    if (cluster_ > 1) w_.Emit(ClusterSync{in_step});
     if (options_.settled) AwaitHoisted();
     w_.Loop(turn_, turns_, false, [&] {
       if (tickets_) TakeSet();
@@ -326,7 +328,7 @@ absl::Status Expander::ExpandPass(int pass) {
   KeepPackedFor(pass);
   for (const Accumulator& a : accumulators) {
     StorePartial(a.id, a.fragments);
-    if (tile_.reductions[a.id].exponential) FinishSum(a);
+    if (!MergesByRow(accumulators)) FinishSum(a);
   }
   return absl::OkStatus();
 }

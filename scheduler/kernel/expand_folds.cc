@@ -247,10 +247,10 @@ void Expander::Unshift(const Accumulator& a) {
 }
 
 bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
-  const bool by_row = MergesByRow() && MergesNeighbours(accumulators);
+  const bool by_row = MergesByRow(accumulators);
   const bool one_warp = at_.column_warps == 1 && cluster_ == 1 && !by_row;
   const auto scatters = [&](const Accumulator& a) {
-    return MergesByRow() && !one_warp && !tile_.reductions[a.id].exponential;
+    return by_row && !tile_.reductions[a.id].exponential;
   };
   for (const Accumulator& a : accumulators) {
     if (!scatters(a)) FoldLanes(a, at_.column_lane_masks);
@@ -303,15 +303,16 @@ void Expander::LeaveStates(const Accumulator& a, const std::vector<int>& arrays,
 }
 
 // Folds the states of a vector of rows across lanes and leaves them in shared memory, where nothing
-// else needs them: of two lanes each takes half of the rows, so that a vector costs as many merges
-// and shuffles as it has rows, however many lanes there are.
+// else needs them: of two lanes each takes half of the rows, so that a vector costs about as many
+// merges and shuffles as it has rows, and one for each further halving of the lanes.
 //
 //   lane 0   rows 0 1 2 3       0 1 of lanes 0, 1       0 of lanes 0 to 3
 //   lane 1   rows 0 1 2 3  ->   2 3 of lanes 0, 1  ->   2 of lanes 0 to 3
 //   lane 2   rows 0 1 2 3       0 1 of lanes 2, 3       1 of lanes 0 to 3
 //   lane 3   rows 0 1 2 3       2 3 of lanes 2, 3       3 of lanes 0 to 3
 void Expander::ScatterLanes(const Accumulator& a, const std::vector<int>& arrays, SymInt place) {
-  const bool counts = tile_.reductions[a.id].op == OpKind::Welford;
+  const TileReduction& r = tile_.reductions[a.id];
+  const bool counts = r.op == OpKind::Welford && r.over == Over::Columns;
   const SymInt whole = v_;
   const int vector = vector_;
   std::vector<int> masks = at_.column_lane_masks;
@@ -512,7 +513,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
 }
 
 void Expander::StorePartial(int id, const std::vector<int>& fragments) {
-  if (options_.partials.empty() || options_.partials[id].empty()) return;
+  if (!LeavesParts(id)) return;
   for (size_t c = 0; c < fragments.size(); ++c) {
     Store out{fragments[c], RowSlot()};
     out.array = options_.partials[id][c];

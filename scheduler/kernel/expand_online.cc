@@ -154,6 +154,7 @@ void Expander::MergeOnline(const Accumulator& a, int64_t states,
 
 // Of a whole row: nothing is added to the sum if the maximum is a number, NaN if it is not.
 void Expander::FinishSum(const Accumulator& a) {
+  if (!tile_.reductions[a.id].exponential || LeavesParts(a.id)) return;
   OverRowSlots([&] {
     w_.Set(
         a.fragments[1], RowSlot(), OpKind::Fma,

@@ -52,15 +52,20 @@ std::vector<bool> Expander::KnownByRow() const {
   return known;
 }
 
-// Whether rows have values of their own of it; what has not every thread computes at no cost.
-bool Expander::DiffersByRow(TileId id) const {
-  const TileValue& v = tile_.values[id];
-  return v.kind == TileKind::Load || v.kind == TileKind::ReduceResult || IsOfRow(v) ||
-         absl::c_any_of(v.operands, [&](TileId operand) { return DiffersByRow(operand); });
+// Whether rows have values of their own of each; what has not every thread computes at no cost. In
+// order, since operands come first.
+std::vector<bool> Expander::DiffersByRow() const {
+  std::vector<bool> differs(tile_.values.size());
+  for (size_t id = 0; id < differs.size(); ++id) {
+    const TileValue& v = tile_.values[id];
+    differs[id] = v.kind == TileKind::Load || v.kind == TileKind::ReduceResult || IsOfRow(v) ||
+                  absl::c_any_of(v.operands, [&](TileId operand) { return differs[operand]; });
+  }
+  return differs;
 }
 
 // Of each reduction's components, whether passes behind that one need them beside values that have
-// been left. Parts in memory are of all, and a sum of exponentials is finished by all threads.
+// been left. Parts in memory are of all.
 std::vector<std::vector<bool>> Expander::WantedStates(int pass,
                                                       const std::vector<RowValue>& left) const {
   std::vector<bool> kept(tile_.values.size());
@@ -69,8 +74,7 @@ std::vector<std::vector<bool>> Expander::WantedStates(int pass,
   std::vector<std::vector<bool>> wanted;
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
     const TileReduction& r = tile_.reductions[i];
-    const bool in_parts = !options_.partials.empty() && !options_.partials[i].empty();
-    wanted.emplace_back(NumComponents(r), in_parts || r.exponential);
+    wanted.emplace_back(NumComponents(r), LeavesParts(static_cast<int>(i)));
   }
   for (int later = pass + 1; later < static_cast<int>(tile_.passes.size()); ++later) {
     const std::vector<bool> needed = NeededBy(later, kept);
@@ -101,12 +105,13 @@ std::vector<TileId> Expander::WantedOfRow(int pass, const std::vector<bool>& kno
     for (TileId operand : v.operands) wanted[operand] = true;
     for (int let : v.lets) wanted[tile_.lets[let].value] = true;
   }
+  const std::vector<bool> differs = DiffersByRow();
   std::vector<TileId> ids;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const TileId id = static_cast<TileId>(i);
     const TileKind kind = tile_.values[i].kind;
     if (wanted[i] && known[i] && kind != TileKind::Constant && kind != TileKind::ReduceResult &&
-        !row_values_.contains(id) && DiffersByRow(id)) {
+        !row_values_.contains(id) && differs[id]) {
       ids.push_back(id);
     }
   }

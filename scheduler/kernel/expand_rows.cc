@@ -54,6 +54,12 @@ bool Expander::MergesByRow(int pass) const {
   return any && absl::c_none_of(tile_.stores, [&](const TileStore& s) { return s.pass == pass; });
 }
 
+// Whether states that a pass has folded are merged with a row a thread: where others than the lanes
+// of a warp have a part in them.
+bool Expander::MergesByRow(const std::vector<Accumulator>& accumulators) const {
+  return MergesByRow() && (at_.column_warps > 1 || cluster_ > 1 || MergesNeighbours(accumulators));
+}
+
 void Expander::SwapRowView() {
   std::swap(at_, row_view_->at);
   std::swap(row_mask_, row_view_->row_mask);
@@ -116,6 +122,11 @@ void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
   });
   MergeNeighbours(merged);
   if (cluster_ > 1) MergeAcrossCluster(merged);
+  if (absl::c_any_of(merged, [&](auto& a) { return tile_.reductions[a.id].exponential; })) {
+    AtFirstOfRows([&] {
+      for (const Accumulator& a : merged) FinishSum(a);
+    });
+  }
   ShareRows(merged, accumulators, tile_.reductions[accumulators.front().id].pass);
 }
 
@@ -235,15 +246,18 @@ void Expander::ShareRows(const std::vector<Accumulator>& rows,
   SwapRowView();
   const std::vector<std::vector<bool>> wanted = WantedStates(pass, values);
   SwapRowView();
-  std::vector<std::pair<int, int>> left;  // Fragments of vectors of rows, and arrays.
-  AtFirstOfRows([&] {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      for (size_t c = 0; c < rows[i].fragments.size(); ++c) {
-        if (wanted[rows[i].id][c])
-          left.emplace_back(vectors[i].fragments[c], LeaveRow(rows[i].fragments[c]));
-      }
+  std::vector<std::pair<int, int>>
+      left;  // Fragments of vectors of rows, those of rows, then arrays.
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t c = 0; c < rows[i].fragments.size(); ++c) {
+      if (wanted[rows[i].id][c]) left.emplace_back(vectors[i].fragments[c], rows[i].fragments[c]);
     }
-  });
+  }
+  if (!left.empty()) {
+    AtFirstOfRows([&] {
+      for (auto& [fragment, of_row] : left) of_row = LeaveRow(of_row);
+    });
+  }
   SwapRowView();
   w_.Emit(CtaSync{});
   TakeRowValues(values);

@@ -321,12 +321,16 @@ class Expander {
                    SymInt origin, int64_t stride);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
+  bool LeavesParts(int id) const {
+    return !options_.partials.empty() && !options_.partials[id].empty();
+  }
   void StorePartial(int id, const std::vector<int>& fragments);
 
   // A row a thread.
   void PlaceRows();
   bool MergesByRow() const { return row_view_.has_value() && outer_; }
   bool MergesByRow(int pass) const;
+  bool MergesByRow(const std::vector<Accumulator>& accumulators) const;
   void SwapRowView();
   absl::Status MergeParts(int pass);
   void MergeByRow(const std::vector<Accumulator>& accumulators,
@@ -350,7 +354,7 @@ class Expander {
 
   // Values of a row a thread.
   std::vector<bool> KnownByRow() const;
-  bool DiffersByRow(TileId id) const;
+  std::vector<bool> DiffersByRow() const;
   std::vector<std::vector<bool>> WantedStates(int pass, const std::vector<RowValue>& left) const;
   std::vector<TileId> WantedOfRow(int pass, const std::vector<bool>& known) const;
   void ComputeByRow(TileId id, SymImporter& importer);

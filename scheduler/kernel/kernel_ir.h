@@ -181,8 +181,11 @@ struct AwaitTickets {
 struct CtaSync {};
 
 // Waits for all threads of the cluster: behind it, all of its CTAs have begun. It orders no memory,
-// so that nobody waits for what is on its way to registers or shared memory by then.
-struct ClusterSync {};
+// so that nobody waits for what is on its way to registers or shared memory by then. With `fence`
+// each CTA also has its memory in order, for no other reason than the time that takes.
+struct ClusterSync {
+  bool fence = false;
+};
 
 // array[index] of the cluster's CTA of rank `cta` = fragment[slot] where `predicate` holds, while
 // the threads go on; it is there when AwaitStores for `barrier` has returned in that CTA. Elements

@@ -418,6 +418,31 @@ TEST(SimulatorFaultTest, AsyncLoads) {
                               "load it")));
 }
 
+// That all CTAs of a cluster have begun says nothing about memory.
+TEST(SimulatorFaultTest, BarriersOfClustersOrderNoMemory) {
+  for (const bool of_cluster : {false, true}) {
+    KernelDraft d("begun", 64);
+    d.SetGrid(2);
+    d.k.cluster = 2;
+    const int y = d.Buffer("y", DType::I32, 128, true);
+    const int s = d.Shared("s", DType::I32, 64);
+    const int mine = d.Fragment("mine", DType::I32), theirs = d.Fragment("theirs", DType::I32);
+    Emit(&d.k.body, kernel::IndexValue{mine, 0, d.thread});
+    Emit(&d.k.body, kernel::Store{mine, 0, 1, kernel::Space::Shared, s, d.thread});
+    if (of_cluster) {
+      Emit(&d.k.body, kernel::ClusterSync{});
+    } else {
+      Emit(&d.k.body, CtaSync{});
+    }
+    Emit(&d.k.body, kernel::Load{theirs, 0, 1, kernel::Space::Shared, s, 63 - d.thread});
+    Emit(&d.k.body, kernel::Store{theirs, 0, 1, kernel::Space::Global, y, d.block * 64 + d.thread});
+    SimTensor out(DType::I32, std::vector<double>(128));
+    const std::string message = Message(Simulate(d.k, {out.buffer()}, {}, {}));
+    EXPECT_THAT(message, of_cluster ? HasSubstr("race on element") : HasSubstr(""));
+    EXPECT_EQ(message.empty(), !of_cluster) << message;
+  }
+}
+
 // CTAs of a cluster tell each other numbers; whatever is left out is missed.
 TEST(SimulatorFaultTest, Clusters) {
   const auto simulate = [](const Kernel& k) {
