@@ -210,22 +210,17 @@ bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s)
     t.warps_per_row = per_warp > kFewVectors ? 2 : 1;
     while (per_warp > kMostVectors * t.warps_per_row && 2 * t.threads() <= kMostThreads)
       t.warps_per_row *= 2;
-    const auto take_vectors = [&](Schedule& to) {
-      to.registers =
-          static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, to.warps_per_row), 256));
+    const auto take_warps = [&](int warps) {
+      t.warps_per_row = warps;
+      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, warps), 256));
     };
-    take_vectors(t);
+    take_warps(t.warps_per_row);
     t.persistent = t.async = t.reread = true;
     const int fit = CtasThatFit(sized, rows, t);
     if (sized.widest_bytes < 4 && sized.large_inputs > 1 && fit * t.threads() < kNarrowThreads &&
         per_warp > t.warps_per_row) {
-      t.warps_per_row *= 2;
-      take_vectors(t);
-      const int fit_so = CtasThatFit(sized, rows, t);
-      if (fit_so < fit) {
-        t.warps_per_row /= 2;
-        take_vectors(t);
-      }
+      take_warps(2 * t.warps_per_row);
+      if (CtasThatFit(sized, rows, t) < fit) take_warps(t.warps_per_row / 2);
     }
     if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 || fit < 2)
       continue;
