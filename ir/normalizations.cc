@@ -22,6 +22,22 @@ ValId Less(Expansion& e, ValId v, ValId a, ValId b) {
   return e.b.Op(OpKind::Fma, {a, e.b.Op(OpKind::Neg, {b}), v});
 }
 
+// Of the axes `kept` those, by their numbers among them, that parameters lack.
+AxisVector WithoutParameters(const AxisVector& kept, const AxisVector& parameters) {
+  AxisVector others;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (!absl::c_binary_search(parameters, kept[i])) others.push_back(static_cast<int>(i));
+  }
+  return others;
+}
+
+// rstd times a weight that may be absent; `others` are the axes of rstd that it lacks.
+ValId Weighted(Expansion& e, ValId rstd, ValId weight, const AxisVector& others) {
+  if (!weight.valid() || !e.ok()) return rstd;
+  weight = e.Widen(weight);
+  return e.b.Mul(rstd, others.empty() ? weight : e.b.Broadcast(weight, others));
+}
+
 // xhat * weight + bias, in x's dtype; with both rounded once.
 ValId ScaleAndShift(Expansion& e, ValId x, ValId xhat, ValId weight, ValId bias,
                     const AxisVector& axes) {
@@ -51,9 +67,19 @@ NormForward Normalize(Expansion& e, ValId x, ValId weight, ValId bias, double ep
   const ValId mean = b.Welford(wide, axes.reduced);
   const ValId m2 = b.ResultOf(mean, 1), count = b.ResultOf(mean, 2);
   const ValId rstd = e.Rsqrt(b.Div(m2, count), eps);
-  const ValId xhat =
-      b.Mul(b.Sub(wide, b.Broadcast(mean, axes.reduced)), b.Broadcast(rstd, axes.reduced));
-  return {{ScaleAndShift(e, x, xhat, weight, bias, axes.parameters), mean, rstd}, m2, count};
+  const ValId centered = b.Sub(wide, b.Broadcast(mean, axes.reduced));
+  const AxisVector kept = Complement(axes.reduced, b.rank(x));
+  if (!absl::c_includes(kept, axes.parameters)) {
+    const ValId xhat = b.Mul(centered, b.Broadcast(rstd, axes.reduced));
+    return {{ScaleAndShift(e, x, xhat, weight, bias, axes.parameters), mean, rstd}, m2, count};
+  }
+  // What is normalized together has one weight, which is multiplied with rstd once for all.
+  const ValId scale = b.Broadcast(
+      Weighted(e, rstd, weight, WithoutParameters(kept, axes.parameters)), axes.reduced);
+  const ValId y = bias.valid()
+                      ? b.Op(OpKind::Fma, {centered, scale, e.Spread(bias, axes.parameters)})
+                      : b.Mul(centered, scale);
+  return {{e.Narrow(y, x), mean, rstd}, m2, count};
 }
 
 // Gradients of weight and bias, in the weight's dtype.
@@ -80,13 +106,8 @@ NormGradients BackwardWithOneWeight(Expansion& e, ValId grad, ValId centered, Va
   const ValId slope = b.Div(b.Mul(scale, along), count);
   const auto spread = [&](ValId v) { return b.Broadcast(v, axes.reduced); };
   const ValId left = Less(e, b.Sub(grad, spread(b.Div(sum, count))), centered, spread(slope));
-  // The weight beside rstd: with extent 1 along what it lacks.
-  AxisVector others;
-  for (size_t i = 0; i < kept.size(); ++i) {
-    if (!absl::c_binary_search(axes.parameters, kept[i])) others.push_back(static_cast<int>(i));
-  }
-  const ValId weighted =
-      weight.valid() ? b.Mul(scale, b.Broadcast(e.Widen(weight), others)) : scale;
+  const AxisVector others = WithoutParameters(kept, axes.parameters);
+  const ValId weighted = Weighted(e, scale, weight, others);
   NormGradients gradients;
   gradients.x = e.Narrow(b.Mul(spread(weighted), left), x);
   if (!weight.valid()) return gradients;

@@ -238,6 +238,12 @@ bool GroupShape::keeps_columns() const {
   return absl::c_linear_search(crosses, Crossing::kSomeColumns);
 }
 
+bool GroupShape::FoldsColumnsForRows(ExprId e) const {
+  if (crosses[e.index()] != Crossing::kSomeRows) return false;
+  const std::vector<AxisId>& of = crossed_rows.empty() ? rows : crossed_rows;
+  return absl::c_any_of(axes.space(e), [&](AxisId a) { return !Contains(of, a); });
+}
+
 std::vector<AxisId> GroupShape::Run() const {
   const auto last =
       std::find_if(order.rbegin(), order.rend(), [&](AxisId a) { return Contains(rows, a); });

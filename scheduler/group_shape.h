@@ -45,7 +45,10 @@ struct GroupShape {
   bool crossed() const;           // Some reduction crosses rows.
   bool crosses_all_rows() const;  // As kRows or kAll.
   bool keeps_columns() const;     // As kSomeColumns.
-  std::vector<int> depth;         // Per value: how many reductions lie in a chain above it.
+  // Whether rows fold columns for what crosses some of them: CTAs that share a row may leave a
+  // state each.
+  bool FoldsColumnsForRows(ExprId e) const;
+  std::vector<int> depth;  // Per value: how many reductions lie in a chain above it.
   int max_depth = 0;
 
   std::vector<Crossing> crosses;     // Per expression.

@@ -13,6 +13,7 @@
 #include "scheduler/kernel/expand.h"
 #include "scheduler/kernel/join.h"
 #include "scheduler/kernel/products.h"
+#include "scheduler/kernel/row_blocks.h"
 #include "scheduler/kernel/rows_ahead.h"
 
 namespace seam {
@@ -151,10 +152,12 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
   }
   trace.places = schedule.places();
   trace.pieces = schedule.cluster;
+  trace.row_pieces = schedule.row_pieces();
   stages.push_back({shape, schedule, trace, ""});
   trace.finish = true;
   // Of each place, or of rows, of which those that are in hand at once tell how many there may be.
-  const int64_t states = shape.crosses_all_rows() ? trace.places : schedule.rows_at_once();
+  const int64_t states =
+      shape.crosses_all_rows() ? trace.places : schedule.rows_at_once() * schedule.row_pieces();
   std::vector<AxisSet> kept;  // Of what is finished.
   for (ValId v : group.outputs()) {
     const AxisSet axes = shape.axes.axes(v);
@@ -212,9 +215,9 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.held_loads = std::move(held_loads);
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
-  expand.async = schedule.async && (expand.grid > 0 || schedule.reread);
-  expand.reread = (expand.stages > 0 || schedule.blocks || expand.async) && schedule.reread;
   expand.blocks = schedule.blocks;
+  expand.async = schedule.async && (expand.blocks || expand.grid > 0 || schedule.reread);
+  expand.reread = (expand.stages > 0 || expand.blocks || expand.async) && schedule.reread;
   expand.slices = expand.stages > 0 ? schedule.slices : 1;
   expand.spare = expand.stages > 0 ? schedule.spare : 0;
   expand.tickets = expand.stages > 0 && schedule.tickets;
@@ -232,6 +235,11 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
     expand.persistent.push_back(
         ProvablyLe(tile.spaces[i].extent, HeldColumns(schedule)) ||
         (schedule.persistent && absl::c_linear_search(traced.held_spaces, static_cast<int>(i))));
+  }
+  if (schedule.runs && schedule.vector == 1 && expand.stages == 0) {
+    expand.odd_run = kernel::OddRun(
+        kernel::FindRowBlocks(tile, schedule.rows_per_cta(), expand.persistent, expand.reread),
+        schedule.registers);
   }
   return kernel::ExpandTile(tile, expand);
 }
@@ -318,7 +326,7 @@ absl::StatusOr<std::vector<Workspace>> WorkspacesOf(const Fusion& group, const G
       case Crossing::kNone:
         return elements(shape.rows) * schedule.split;
       case Crossing::kSomeRows:
-        return elements(shape.rows);
+        return elements(shape.rows) * (shape.FoldsColumnsForRows(e) ? schedule.row_pieces() : 1);
       case Crossing::kSomeColumns:
         return elements(shape.rows) * elements(shape.kept[e.index()].axes) * schedule.cluster;
       case Crossing::kRows:

@@ -38,16 +38,15 @@ bool GainsAhead(const SizedGroup& sized, const Schedule& s) {
 constexpr int kWordBytes = 4, kLeastWaves = 4, kLeastTurns = 7, kLeastWideTurns = 4;
 
 // Bytes of shared memory of a CTA: its rows, and states and values of them on their way, of a row
-// six or eight. Neighbours send one state together, but for sums that keep them apart, and have a
-// place to merge theirs.
+// six or eight. Neighbours send one state together, and have a place to merge theirs; what crosses
+// rows no CTA sends.
 int64_t BroughtBytes(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
-  const bool together = s.neighbours > 1 && !sized.shape.crossed();
-  const int64_t row_values = together ? 6 : 8;
-  const int64_t exchanged = s.cluster == 1 ? 0
-                            : together     ? 1 + CeilDivide(s.cluster, s.neighbours)
-                                           : s.cluster;
-  return rows.AsyncBytes(s) + s.rows_per_cta() * kWordBytes *
-                                  (StateWords(sized) * (s.warps_per_row + exchanged) + row_values);
+  const int64_t row_values = s.neighbours > 1 ? 6 : 8;
+  const int sent = StateWords(
+      sized, [&](ExprId e) { return s.cluster > 1 && !sized.shape.FoldsColumnsForRows(e); });
+  const int64_t exchanged = s.neighbours > 1 ? 1 + CeilDivide(s.cluster, s.neighbours) : s.cluster;
+  const int64_t words = StateWords(sized) * s.warps_per_row + sent * exchanged + row_values;
+  return rows.AsyncBytes(s) + s.rows_per_cta() * kWordBytes * words;
 }
 
 // CTAs of an SM that have room for that.

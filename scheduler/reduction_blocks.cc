@@ -4,6 +4,7 @@
 #include "absl/status/statusor.h"
 #include "ir/status.h"
 #include "scheduler/kernel/hold.h"
+#include "scheduler/kernel/row_blocks.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 
@@ -103,6 +104,10 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
     b.min_ctas_per_sm = static_cast<int>(
         std::clamp<int64_t>(std::min(ctas, room), 1, device.max_threads_per_sm / b.threads()));
     s = b;
+    // What would not be under way at once in registers.
+    const int64_t vectors = CeilDivide(b.rows_per_cta() * sized.columns * sized.narrowest_bytes,
+                                       int64_t{kernel::kMoveBytes} * b.threads());
+    s.async = device.async_loads && vectors * sized.large_inputs > kernel::kMostUnderWay;
     return true;
   };
   if (pieces > 1) {

@@ -185,8 +185,12 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 }
 
 bool AreNeighboursShort(const SizedGroup& sized) {
-  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
-  if (sized.shape.crossed() && sized.run % kWideRun == 0) return false;
+  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4, kLongBytes = 65536;
+  // States of columns are left for each row. Threads that load vectors of a run are as good, unless
+  // a row in their registers leaves the SM none for another CTA that would load meanwhile.
+  const double bytes = static_cast<double>(sized.columns) * sized.input_words * 4;
+  const bool alone = sized.widest_bytes < 4 && bytes > kLongBytes;
+  if (sized.shape.crossed() && sized.run % kWideRun == 0 && !alone) return false;
   const int64_t odd = sized.run / (sized.run & -sized.run);
   return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
          sized.run * sized.widest_bytes < kMostBytes;

@@ -96,10 +96,15 @@ bool HasRoom(const SizedGroup& sized, const Schedule& s, bool any) {
 }
 
 int StateWords(const SizedGroup& sized) {
+  return StateWords(sized, [](ExprId) { return true; });
+}
+
+int StateWords(const SizedGroup& sized, absl::FunctionRef<bool(ExprId)> of) {
   const Fusion& group = *sized.group;
   int words = 0;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
+    if (!of(e)) continue;
     const OpClass c = group.info(e).op_class;
     if (c == OpClass::Welford) words += 2;  // Of rows that are held, mean and squares.
     if (c == OpClass::Reduction) words += kernel::NumComponents(group.op(e));

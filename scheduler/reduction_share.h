@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "scheduler/choose.h"
 #include "scheduler/kept_rows.h"
@@ -65,8 +66,9 @@ int64_t SmSharedBytes(const DeviceInfo& device);
 // work as Lower.
 bool HasRoom(const SizedGroup& sized, const Schedule& schedule, bool any);
 
-// Words of a row's states.
+// Words of a row's states: of all reductions, or of some.
 int StateWords(const SizedGroup& sized);
+int StateWords(const SizedGroup& sized, absl::FunctionRef<bool(ExprId)> of);
 
 // Of vectors of rows: lanes along so many bytes of neighbouring rows, the others down the columns.
 // Rows whose states are merged lie in a CTA all together: the lanes, and the warps side by side,

@@ -86,7 +86,7 @@ class Rows {
     if (chosen_.outer && chosen_.grid > 0) return;
     Schedule s = chosen_;
     s.async = !s.async;
-    s.reread = s.async && s.grid == 0;
+    if (!s.blocks) s.reread = s.async && s.grid == 0;
     AddOne(s);
   }
 
@@ -173,6 +173,7 @@ class Rows {
         const bool few = s.row_warps * s.warps_per_row < 4;
         for (const bool reread : {false, true}) {
           s.reread = reread;
+          s.async = chosen_.async;
           if (!few && BlockBytes(s) > 0) AskForThreads(s);
         }
       }
@@ -340,6 +341,7 @@ class Rows {
     if (s.cluster > 1) Toggle(s);
     if (s.blocks) s.facts = facts_ahead_;
     s.stages = 2;
+    s.async = false;
     s.settled = chosen_.settled;
     const int64_t stage = (s.blocks ? *rows_ahead_ : rows_).StageBytes(s);
     const int64_t room = RoomFor(s);
@@ -434,7 +436,7 @@ class Rows {
   int64_t RoomFor(const Schedule& s) const {
     return device_.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) - kOtherSharedBytes -
            rows_.StateBytes(s) - (s.blocks ? BlockBytes(s) : 0) -
-           (s.async ? rows_.AsyncBytes(s) : 0);
+           (s.async && !s.blocks ? rows_.AsyncBytes(s) : 0);
   }
 
   int64_t BlockBytes(const Schedule& s) const {

@@ -16,9 +16,9 @@ std::string Schedule::ToString() const {
           // Lanes or warps: both may lie along rows.
           outer && row_warps > 1 ? absl::StrCat(row_warps, " warps side by side, ") : "",
           neighbours > 1 ? absl::StrCat("each ", neighbours, " of them merged, ") : "",
-          !persistent       ? "row read again in every pass"
-          : async && reread ? "row kept in shared memory"
-                            : "row kept in registers");
+          !persistent                  ? "row read again in every pass"
+          : async && reread && !blocks ? "row kept in shared memory"
+                                       : "row kept in registers");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
       if (grid > 0) {
         absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,
@@ -34,7 +34,7 @@ std::string Schedule::ToString() const {
                         spare > 0 ? absl::StrCat(" with room for ", spare, " more") : "",
                         reread ? ", read again from there" : "");
       }
-      if (async) {
+      if (async && !blocks) {
         absl::StrAppend(&text, grid > 0 ? ", the next one brought to shared memory by its threads"
                                         : ", brought there by its threads");
       }
@@ -43,6 +43,7 @@ std::string Schedule::ToString() const {
       if (settled) absl::StrAppend(&text, ", first loads awaited before");
       if (blocks)
         absl::StrAppend(&text, ", through shared memory in blocks of ", rows_per_cta(), " rows",
+                        async ? ", brought there by asynchronous loads" : "",
                         reread ? ", read again from there" : "",
                         runs ? ", neighbouring columns to a thread" : "");
       if (finish_lanes > 1) absl::StrAppend(&text, ", ", finish_lanes, " lanes merge states");
@@ -118,8 +119,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "one row that is read again from its stage, in a fixed order, comes in slices";
   } else if (s.blocks && (!s.persistent || s.outer || s.shift || s.cluster > 1)) {
     broken = "rows that go through shared memory stay with a CTA that holds them whole";
-  } else if (s.async && (!s.persistent || s.vector == 1 || s.shift || s.stages > 0 || s.blocks ||
-                         (s.grid == 0 && !s.reread))) {
+  } else if (s.async && (!s.persistent || s.shift || s.stages > 0 ||
+                         (!s.blocks && (s.vector == 1 || (s.grid == 0 && !s.reread))))) {
     broken = "threads bring vectors of rows that nothing else brings: the next ones or all";
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";

@@ -105,6 +105,9 @@ struct Schedule {
   // reduces over rows, and rows that all of them have in hand at once.
   int places() const { return grid / cluster; }
   int64_t rows_at_once() const { return places() * rows_per_cta(); }
+  // States that a cluster's CTAs leave of a row for what crosses rows: where threads have vectors
+  // of them, one each; else they put theirs together first.
+  int row_pieces() const { return outer ? cluster : 1; }
   friend bool operator==(const Schedule&, const Schedule&) = default;
   std::string ToString() const;  // One line: "reduction inner 128x4x8 persistent ..."
 };

@@ -30,7 +30,8 @@ struct TraceOptions {
   std::vector<OnlineSum> online;  // Sums that are folded with their maxima.
   // So many rows beside each other have one result: those of GroupShape::merged.
   int neighbours = 1;
-  int pieces = 1;  // CTAs of a cluster, each of which leaves states of the columns that are kept.
+  // CTAs of a cluster, each of which leaves states of the columns that are kept, or of the rows.
+  int pieces = 1, row_pieces = 1;
 };
 
 struct TracedKernel {

@@ -111,6 +111,7 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
     reduction.inner = Elements(kept.inner);
   }
   if (options_.split == 1) reduction.neighbours = NeighboursOf(e);
+  reduction.apart = shape_.FoldsColumnsForRows(e) && options_.row_pieces > 1;
   reduction.pass = PassOf(depth, here.id);
   if (kernel::NumComponents(op) == 2) reduction.position = index[group_.attributes(e).axes[0]];
   return Results(e, AddReduction(std::move(reduction), e), accumulator);
@@ -184,7 +185,7 @@ SymInt Tracer::StateOfRow(ExprId e, int* space) {
   };
   fold(shape_.crossed_rows);
   fold(kept.axes);
-  const int pieces = shape_.crosses[e.index()] == Crossing::kSomeColumns ? options_.pieces : 1;
+  const int pieces = PiecesOf(e);
   const SymInt part = MergeSpace(Elements(folded) * pieces, space);
   std::map<AxisId, SymInt> at = Coordinates(folded, FloorDiv(part, pieces));
   for (AxisId a : shape_.rows) at[a] = row_coordinates_[a];
@@ -195,16 +196,27 @@ SymInt Tracer::StateOfRow(ExprId e, int* space) {
       index = index * Radix(a) + (it != at.end() ? it->second : SymInt(0));
     }
   };
+  if (shape_.crosses[e.index()] == Crossing::kSomeRows) {
+    index = Mod(part, pieces);
+    descend(shape_.crossed_rows);
+    return index;
+  }
   descend(shape_.crossed_rows);
   index = index * pieces + Mod(part, pieces);
   descend(kept.axes);
   return index;
 }
 
+// CTAs of a cluster that leave a state each of a row.
+int Tracer::PiecesOf(ExprId e) const {
+  if (shape_.crosses[e.index()] == Crossing::kSomeColumns) return options_.pieces;
+  return shape_.FoldsColumnsForRows(e) ? options_.row_pieces : 1;
+}
+
 // So many states each row leaves, one for each column that is kept.
 SymInt Tracer::StatesOfRow(ExprId e) {
-  if (shape_.crosses[e.index()] != Crossing::kSomeColumns) return 1;
-  return Elements(shape_.kept[e.index()].axes) * options_.pieces;
+  if (shape_.crosses[e.index()] != Crossing::kSomeColumns) return PiecesOf(e);
+  return Elements(shape_.kept[e.index()].axes) * PiecesOf(e);
 }
 
 // How many rows beside each other such a reduction folds together: those of columns that are seen
@@ -246,8 +258,9 @@ int Tracer::AddReduction(kernel::TileReduction reduction, ExprId e) {
   return static_cast<int>(tile_.reductions.size()) - 1;
 }
 
-// Partial states: of split rows those of all rows, CTA after CTA; where rows are crossed, one a
-// row, one for each column that it keeps, or, of all that the reduction keeps, one a place.
+// Partial states: of split rows, and of those of a cluster that nobody puts together before, those
+// of all rows, CTA after CTA; where rows are crossed, one a row, one for each column that it keeps,
+// or, of all that the reduction keeps, one a place.
 int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
   const std::vector<PartialSlot> slots = PartialSlots(group_, shape_);
   int index = 0;

@@ -63,6 +63,7 @@ absl::StatusOr<Kernel> Expander::Run() {
     StoreAcrossRows();
   } else {
     BringOwnRows(0);
+    if (!async_.empty()) BeginRowLoads(0);
     if (cluster_ > 1) w_.Emit(ClusterSync{});
     BringBlocks();
     LoadByRow();
@@ -96,6 +97,10 @@ absl::Status Expander::Prepare() {
                              layout.Extent(Axis::Column, Place::Vector));
   outer_ = layout.Extent(Axis::Row, Place::Vector) > 1;
   registers_ = layout.Extent(Axis::Column, Place::Register);
+  if (options_.odd_run > 0) {
+    vector_ = 2;
+    registers_ = (registers_ + 1) / 2;
+  }
   int64_t threads = 1;
   for (const Mode& m : layout.modes) {
     if (m.place == Place::Lane || m.place == Place::Warp) threads *= *m.extent.maybe_int();
@@ -163,6 +168,7 @@ absl::Status Expander::Prepare() {
     }
   }
   levels_.resize(tile_.values.size());
+  stored_.resize(tile_.stores.size());
   loose_ = FindLoose(tile_);
   ends_.levels.resize(tile_.values.size());
   PrepareKept();
@@ -249,8 +255,9 @@ absl::Status Expander::ExpandPass(int pass) {
     if (tile_.reductions[a.id].pass == pass) accumulators.push_back(a);
   }
   std::vector<const TileStore*> column_stores;
-  for (const TileStore& store : tile_.stores) {
-    if (store.pass != pass) continue;
+  for (size_t i = 0; i < tile_.stores.size(); ++i) {
+    const TileStore& store = tile_.stores[i];
+    if (store.pass != pass || stored_[i]) continue;
     if (levels_[store.value] <= Level::kRow &&
         !UsesColumn(store.index, tile_.spaces[space_index]) && space.extent.is_same(1)) {
       EmitRowStore(store, space);
@@ -326,9 +333,10 @@ absl::Status Expander::ExpandPass(int pass) {
   if (!in_the_end.empty() && !synchronized) w_.Emit(CtaSync{});
   FoldKept(in_the_end, pass);
   KeepPackedFor(pass);
+  if (MergesByRow(accumulators)) return absl::OkStatus();
   for (const Accumulator& a : accumulators) {
     StorePartial(a.id, a.fragments);
-    if (!MergesByRow(accumulators)) FinishSum(a);
+    FinishSum(a);
   }
   return absl::OkStatus();
 }

@@ -56,7 +56,7 @@ struct ExpandOptions {
   int spare = 0;
   // Threads bring the vectors that they have of persistent spaces to shared memory, each its own,
   // as far as 4 bytes or more lie together: those of the next turn, or, without a grid, all, and
-  // `reread` is set.
+  // `reread` is set. With blocks: these come by asynchronous loads.
   bool async = false;
   // With stages, blocks or async: each pass reads such rows from shared memory again; else they go
   // to registers.
@@ -73,6 +73,10 @@ struct ExpandOptions {
   // persistent spaces: with stages what is stored, else what is loaded as well. For CTAs that have
   // whole rows, along the columns.
   bool blocks = false;
+  // With blocks, which copies do not bring: a thread's elements are an odd number of neighbours,
+  // the layout's registers, in pieces of so many that all blocks have. Threads read and write them
+  // two at a time; 0: one by one.
+  int64_t odd_run = 0;
   std::vector<std::vector<int>> partials;
   int min_ctas_per_sm = 0;
   // Loads that do not depend on the row are issued in the first pass over their space, if rows stay

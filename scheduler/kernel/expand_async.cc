@@ -25,7 +25,7 @@ constexpr int kRolled = 8;
 }  // namespace
 
 void Expander::PrepareAsync() {
-  if (!options_.async) return;
+  if (!options_.async || options_.blocks) return;
   for (size_t id = 0; id < tile_.values.size(); ++id) {
     const TileValue& value = tile_.values[id];
     for (size_t s = 0; s < spaces_.size(); ++s) {
@@ -83,6 +83,7 @@ void Expander::BringOwnRows(SymInt turn) {
 // their way.
 void Expander::TakeOwnRows() {
   if (async_.empty()) return;
+  BeginRowLoads(0);
   w_.Emit(AwaitLoads{});
   if (!options_.reread) {
     for (const auto& [id, row] : async_) {

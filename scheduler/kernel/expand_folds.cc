@@ -52,7 +52,7 @@ bool Expander::IsOfOneElement(const TileReduction& r) const {
     return tile_.spaces[tile_.passes[reduction.pass].space].extent.is_same(1);
   };
   return r.over == Over::Columns && single(r) && options_.split == 1 && !has_ends_ && !r.merge &&
-         !r.exponential && r.op != OpKind::Welford && r.neighbours == 1 &&
+         !r.exponential && r.op != OpKind::Welford && r.neighbours == 1 && !r.apart &&
          absl::c_any_of(tile_.reductions, [&](const TileReduction& other) {
            return other.over == Over::Columns && !single(other);
          });
@@ -514,11 +514,12 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
 
 void Expander::StorePartial(int id, const std::vector<int>& fragments) {
   if (!LeavesParts(id)) return;
+  const bool apart = tile_.reductions[id].apart;
   for (size_t c = 0; c < fragments.size(); ++c) {
     Store out{fragments[c], RowSlot()};
     out.array = options_.partials[id][c];
-    out.index = part_ * rows_ + at_.row;
-    out.predicate = SymAnd(Leader(), row_mask_);
+    out.index = (apart ? rank_ : part_) * rows_ + at_.row;
+    out.predicate = SymAnd(apart ? FirstOfRow() : Leader(), row_mask_);
     if (outer_) {
       EmitForVector(out);
     } else {

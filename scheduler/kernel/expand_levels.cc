@@ -28,8 +28,8 @@ std::vector<bool> Expander::NeededBy(int pass, const std::vector<bool>& kept) co
     if (r.pass == pass)
       for (TileId id : r.operands) need(id);
   }
-  for (const TileStore& s : tile_.stores) {
-    if (s.pass == pass) need(s.value);
+  for (size_t i = 0; i < tile_.stores.size(); ++i) {
+    if (tile_.stores[i].pass == pass && !stored_[i]) need(tile_.stores[i].value);
   }
   const SpaceState& state = spaces_[tile_.passes[pass].space];
   while (!stack.empty()) {

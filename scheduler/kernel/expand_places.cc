@@ -53,7 +53,7 @@ absl::Status Expander::PlaceThreads() {
         coordinate = v_;
         break;
       case Place::Register:
-        coordinate = u_;
+        if (options_.odd_run == 0) coordinate = u_;
         break;
       case Place::Lane:
         coordinate = Mod(FloorDiv(lane, lane_bits), extent);
@@ -95,6 +95,7 @@ absl::Status Expander::PlaceThreads() {
   at_.row = row;
   at_.row_local = row_local;
   at_.column = column;
+  if (options_.odd_run > 0) PlaceInPairs();
   return absl::OkStatus();
 }
 
@@ -125,7 +126,7 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
       state.column += u_ * (of_vector * (split - 1)) + part_ * of_vector;
     }
   }
-  state.mask = MaskOf(state, cut);
+  state.mask = options_.odd_run > 0 ? MaskOfPairs(state) : MaskOf(state, cut);
   if (state.persistent) state.mask = MaskOfLast(state.mask);
   if (has_ends_) ends_.spaces.push_back(EndsOf(space, state, cut));
   MapColumn(space, state, lets_);

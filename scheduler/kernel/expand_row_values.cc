@@ -6,6 +6,8 @@
 //   sum, weight ->  mean = sum / n    first thread of each row, in registers
 //                   mean, weight      through shared memory to all of the row's threads
 //
+// What is stored once a row it stores too: neighbouring threads have neighbouring rows.
+//
 // What is loaded is under way since the CTA took the rows, of rows in registers only where that is
 // a few values.
 #include <vector>
@@ -65,17 +67,14 @@ std::vector<bool> Expander::DiffersByRow() const {
 }
 
 // Of each reduction's components, whether passes behind that one need them beside values that have
-// been left. Parts in memory are of all.
+// been left.
 std::vector<std::vector<bool>> Expander::WantedStates(int pass,
                                                       const std::vector<RowValue>& left) const {
   std::vector<bool> kept(tile_.values.size());
   for (const auto& entry : row_values_) kept[entry.first] = true;
   for (const RowValue& value : left) kept[value.id] = true;
   std::vector<std::vector<bool>> wanted;
-  for (size_t i = 0; i < tile_.reductions.size(); ++i) {
-    const TileReduction& r = tile_.reductions[i];
-    wanted.emplace_back(NumComponents(r), LeavesParts(static_cast<int>(i)));
-  }
+  for (const TileReduction& r : tile_.reductions) wanted.emplace_back(NumComponents(r), false);
   for (int later = pass + 1; later < static_cast<int>(tile_.passes.size()); ++later) {
     const std::vector<bool> needed = NeededBy(later, kept);
     for (size_t id = 0; id < needed.size(); ++id) {
@@ -96,8 +95,9 @@ std::vector<TileId> Expander::WantedOfRow(int pass, const std::vector<bool>& kno
       if (r.pass == later)
         for (TileId operand : r.operands) wanted[operand] = true;
     }
-    for (const TileStore& store : tile_.stores)
-      if (store.pass == later) wanted[store.value] = true;
+    for (size_t i = 0; i < tile_.stores.size(); ++i) {
+      if (tile_.stores[i].pass == later && !stored_[i]) wanted[tile_.stores[i].value] = true;
+    }
   }
   for (size_t id = 0; id < needed.size(); ++id) {
     const TileValue& v = tile_.values[id];
@@ -158,11 +158,45 @@ void Expander::LoadByRow() {
   SwapRowView();
 }
 
-// In the view of a row a thread, behind the merge of states of that pass: what follows from them is
-// left in shared memory.
+// In the view of a row a thread, behind the merge of states of that pass: what later passes would
+// store of a row and is known by now.
+void Expander::StoreByRow(int pass, const std::vector<bool>& known) {
+  const auto follows = [&](TileId id) {
+    const TileValue& v = tile_.values[id];
+    return known[id] ||
+           (v.kind == TileKind::Map && v.lets.empty() &&
+            absl::c_all_of(v.operands, [&](TileId operand) { return known[operand]; }));
+  };
+  std::vector<const TileStore*> stores;
+  for (size_t i = 0; i < tile_.stores.size(); ++i) {
+    const TileStore& store = tile_.stores[i];
+    const int index = tile_.passes[store.pass].space;
+    const TileSpace& space = tile_.spaces[index];
+    if (store.pass <= pass || stored_[i] || !spaces_[index].extent.is_same(1) ||
+        UsesColumn(store.index, space) || UsesColumn(store.predicate, space) ||
+        !follows(store.value)) {
+      continue;
+    }
+    stored_[i] = true;
+    stores.push_back(&store);
+  }
+  if (stores.empty()) return;
+  AtFirstOfRows([&] {
+    SymImporter importer = RowImporter();
+    for (const TileStore* store : stores) ComputeByRow(store->value, importer);
+    const SymInt here = SymAnd(SymEq(part_, 0), SymAnd(Leader(), row_mask_));
+    for (const TileStore* store : stores) EmitScalarStore(*store, importer, here);
+  });
+}
+
+// There too: what follows from the states is left in shared memory.
 std::vector<Expander::RowValue> Expander::LeaveRowValues(int pass) {
   SwapRowView();  // `row_values_` are those of vectors of rows.
-  const std::vector<TileId> wanted = WantedOfRow(pass, KnownByRow());
+  const std::vector<bool> known = KnownByRow();
+  SwapRowView();
+  StoreByRow(pass, known);
+  SwapRowView();
+  const std::vector<TileId> wanted = WantedOfRow(pass, known);
   SwapRowView();
   std::vector<RowValue> left;
   if (wanted.empty()) return left;

@@ -33,7 +33,7 @@ void Expander::PlaceRows() {
   view.at.column_warps = out_.threads / rows;
   view.at.column_warp = FloorDiv(out_.thread_x, rows);
   view.at.column_lane = 0;
-  view.row_mask = rows_.is_same(1) ? SymInt(1) : SymLt(view.at.row, rows_);
+  view.row_mask = SymLt(view.at.row, rows_);
   row_view_ = std::move(view);
 }
 
@@ -122,8 +122,11 @@ void Expander::MergeByRow(const std::vector<Accumulator>& accumulators,
   });
   MergeNeighbours(merged);
   if (cluster_ > 1) MergeAcrossCluster(merged);
-  if (absl::c_any_of(merged, [&](auto& a) { return tile_.reductions[a.id].exponential; })) {
+  if (absl::c_any_of(merged, [&](auto& a) {
+        return LeavesParts(a.id) || tile_.reductions[a.id].exponential;
+      })) {
     AtFirstOfRows([&] {
+      for (const Accumulator& a : merged) StorePartial(a.id, a.fragments);
       for (const Accumulator& a : merged) FinishSum(a);
     });
   }
@@ -163,26 +166,31 @@ void Expander::MergeNeighbours(std::vector<Accumulator>& rows) {
   });
 }
 
-// Of neighbouring rows, which have one state by now, the first one sends it. As for other exchanges
-// of clusters, two folds of a turn or one fold's even and odd turns have barriers and arrays of
-// their own.
-void Expander::MergeAcrossCluster(std::vector<Accumulator>& rows) {
+// Of neighbouring rows, which have one state by now, the first one sends it; those that stay apart
+// nobody does. As for other exchanges of clusters, two folds of a turn or one fold's even and odd
+// turns have barriers and arrays of their own.
+void Expander::MergeAcrossCluster(std::vector<Accumulator>& all) {
+  std::vector<Accumulator*> rows;
+  for (Accumulator& a : all) {
+    if (!tile_.reductions[a.id].apart) rows.push_back(&a);
+  }
+  if (rows.empty()) return;
   const SymInt even = fold_turns_ > 1 ? Mod(fold_turn_, fold_turns_) : SymInt(0);
   const SymInt barrier = out_.store_barriers + even;
   out_.store_barriers += fold_turns_;
   int64_t bytes = 0;
   std::vector<std::vector<int>> received;
   AtFirstOfRows([&] {
-    for (const Accumulator& a : rows) received.push_back(SendRows(a, barrier, even, &bytes));
+    for (const Accumulator* a : rows) received.push_back(SendRows(*a, barrier, even, &bytes));
   });
   bytes += SendSigns(barrier);
   w_.Emit(AwaitStores{barrier, FloorDiv(fold_turn_, fold_turns_), bytes});
   AtFirstOfRows([&] {
     for (size_t i = 0; i < rows.size(); ++i) {
-      const int64_t neighbours = tile_.reductions[rows[i].id].neighbours;
+      const int64_t neighbours = tile_.reductions[rows[i]->id].neighbours;
       const int64_t states = at_.rows_per_cta / neighbours;
       const SymInt row = std::exchange(at_.row_local, FloorDiv(at_.row_local, neighbours));
-      MergeShared(rows[i], received[i], cluster_, even * (cluster_ * states), states);
+      MergeShared(*rows[i], received[i], cluster_, even * (cluster_ * states), states);
       at_.row_local = row;
     }
   });
@@ -259,6 +267,8 @@ void Expander::ShareRows(const std::vector<Accumulator>& rows,
     });
   }
   SwapRowView();
+  // Of turns, the next one's states go where these have been read.
+  if (left.empty() && values.empty() && options_.grid == 0) return;
   w_.Emit(CtaSync{});
   TakeRowValues(values);
   for (const auto& [fragment, array] : left) TakeRow(fragment, array);

@@ -174,8 +174,11 @@ Access::Kind Expander::LoadKind(const TileValue& value, SymImporter& importer) c
       DependsOn(importer.Import(value.predicate), v_)) {
     return Access::kScattered;
   }
-  return ClassifyAccess(importer.Import(value.index), v_, vector_, DTypeBytes(value.dtype),
-                        BufferAlignment(value.buffer))
+  // Pairs lie in shared memory as they do nowhere else.
+  const auto& block = blocks_.loads[&value - tile_.values.data()];
+  const bool pairs = options_.odd_run > 0 && block;
+  return ClassifyAccess(pairs ? InBlock(*block) : importer.Import(value.index), v_, vector_,
+                        DTypeBytes(value.dtype), BufferAlignment(value.buffer))
       .kind;
 }
 
@@ -216,6 +219,15 @@ void Expander::ComputeRowValues(const std::vector<TileId>& ids, int pass) {
   w_.Loop(v_, vector_, true, [&] {
     for (TileId id : rest) EmitPoint(id, row_values_[id], v_, importer, row_mask_);
   });
+}
+
+// What a pass loads once a row is under way before anything waits for the row itself.
+void Expander::BeginRowLoads(int pass) {
+  std::vector<TileId> loads = Collect(pass);
+  std::erase_if(loads, [&](TileId id) {
+    return tile_.values[id].kind != TileKind::Load || !tile_.values[id].lets.empty();
+  });
+  ComputeRowValues(loads, pass);
 }
 
 // A computed value that is kept: where it is. Whether an earlier pass has put it there.
@@ -273,9 +285,7 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
       return;
     }
   }
-  // Single elements cost an instruction each to pack: only where they would not fit as numbers.
-  const bool many = vector_ == 1 && registers_ > kMostKeptWords && IsInShared(id);
-  const bool packed = IsNarrow(value.dtype) && packs_ && (many || IsVectorLoad(value, importer));
+  const bool packed = IsNarrow(value.dtype) && packs_ && IsVectorLoad(value, importer);
   const int fragment = w_.NewFragment(
       "ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1), packed);
   places_[id] = {fragment, slot};

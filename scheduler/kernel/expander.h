@@ -65,6 +65,7 @@ class Expander {
     SymInt row_local;  // Row within the CTA.
     SymInt column;     // Within one step, over u and, when vectors lie along columns, v.
     SymInt column_lane, column_warp;  // Which of the row's threads this one is.
+    SymInt first, in_first;  // Of an odd run: its first column, and whose place in the first pair.
     std::vector<int> column_lane_masks, row_lane_masks;
     int64_t rows_per_cta = 1, column_warps = 1;
   };
@@ -219,9 +220,8 @@ class Expander {
   SymInt WholeVector(SymInt mask) const;
   SymInt WholeStep(SymInt mask) const;
   SymInt UnitMask(SymInt mask) const;
-  SymInt Leader() const {
-    return SymAnd(SymEq(rank_, 0), SymAnd(SymEq(at_.column_lane, 0), SymEq(at_.column_warp, 0)));
-  }
+  SymInt FirstOfRow() const { return SymAnd(SymEq(at_.column_lane, 0), SymEq(at_.column_warp, 0)); }
+  SymInt Leader() const { return SymAnd(SymEq(rank_, 0), FirstOfRow()); }
   SymInt RowSlot() const { return outer_ ? v_ : SymInt(0); }
   int RowSlots() const { return outer_ ? vector_ : 1; }
 
@@ -250,6 +250,7 @@ class Expander {
   Access::Kind LoadKind(const TileValue& value, SymImporter& importer) const;
   bool IsVectorLoad(const TileValue& value, SymImporter& importer) const;
   void ComputeRowValues(const std::vector<TileId>& ids, int pass);
+  void BeginRowLoads(int pass);
   bool HoldAcrossPasses(TileId id, SpaceState& space);
   bool IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceState& space) const;
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
@@ -337,7 +338,7 @@ class Expander {
                   const std::vector<std::vector<int>>& arrays);
   bool MergesNeighbours(const std::vector<Accumulator>& accumulators) const;
   void MergeNeighbours(std::vector<Accumulator>& rows);
-  void MergeAcrossCluster(std::vector<Accumulator>& rows);
+  void MergeAcrossCluster(std::vector<Accumulator>& all);
   Accumulator OfOneRow(const Accumulator& a);
   // For the first of a row's threads.
   template <typename Body>
@@ -359,6 +360,7 @@ class Expander {
   std::vector<TileId> WantedOfRow(int pass, const std::vector<bool>& known) const;
   void ComputeByRow(TileId id, SymImporter& importer);
   void LoadByRow();
+  void StoreByRow(int pass, const std::vector<bool>& known);
   std::vector<RowValue> LeaveRowValues(int pass);
   void TakeRowValues(const std::vector<RowValue>& left);
 
@@ -384,6 +386,9 @@ class Expander {
 
   // Blocks of rows.
   void PrepareBlocks();
+  void PlaceInPairs();
+  SymInt MaskOfPairs(const SpaceState& state) const;
+  SymInt InRun(SymInt column, SymInt run) const;
   SymInt InBlock(const RowBlock& block) const;
   void BringBlocks();
   void TakeBlocksOut();
@@ -517,6 +522,7 @@ class Expander {
   std::optional<RowView> row_view_;  // Where there is one, or what it has been swapped for.
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
+  std::vector<bool> stored_;  // Of stores: by the first threads of rows, in an earlier pass.
   std::vector<bool> loose_;
   Holds holds_;
   bool packs_ = false;                     // Narrow elements of a row stay packed.

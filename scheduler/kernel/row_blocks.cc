@@ -8,8 +8,6 @@
 namespace seam::kernel {
 namespace {
 
-constexpr int kMoveBytes = 16;
-
 std::optional<RowBlock> RowBlockOf(const TileKernel& tile, int space_id, int buffer_id,
                                    SymInt index, int64_t rows) {
   const TileSpace& space = tile.spaces[space_id];
@@ -105,6 +103,20 @@ RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<
     }
   }
   return blocks;
+}
+
+int64_t OddRun(const RowBlocks& blocks, int64_t part) {
+  const bool narrow = absl::c_all_of(blocks.arrays, [](DType t) { return DTypeBytes(t) < 4; });
+  int64_t run = 0;
+  for (const auto* all : {&blocks.loads, &blocks.stores}) {
+    for (const std::optional<RowBlock>& block : *all) {
+      if (!block) continue;
+      const int64_t length = block->run.maybe_int().value_or(0);
+      if (length == 0 || length % part != 0 || (run != 0 && length != run)) return 0;
+      run = length;
+    }
+  }
+  return narrow && part > 1 && part % 2 == 1 ? run : 0;
 }
 
 }  // namespace seam::kernel

@@ -17,6 +17,11 @@
 
 namespace seam::kernel {
 
+// A block moves in vectors of so many bytes. Through registers a thread has so many of all loaded
+// blocks under way at once.
+inline constexpr int kMoveBytes = 16;
+inline constexpr int64_t kMostUnderWay = 8;
+
 // Of one tensor: a row has `pieces` of `run` columns, beside which the same piece of the next row
 // lies.
 struct RowBlock {
@@ -40,5 +45,10 @@ struct RowBlocks {
 // and stores that are found.
 RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<bool>& held,
                         bool reread, bool loads = true);
+
+// The length of the pieces of all these blocks, if it is a multiple of `part`, an odd number of
+// elements that a thread has of one; else 0, and for elements of whole words: threads with an odd
+// number of those read them one by one without a bank conflict.
+int64_t OddRun(const RowBlocks& blocks, int64_t part);
 
 }  // namespace seam::kernel

@@ -107,7 +107,8 @@ std::string PrintTile(const TileKernel& k) {
                                                        r.inner.ToString(), " columns apart, ")
                                         : "",
           r.neighbours > 1 ? absl::StrCat("of ", r.neighbours, " neighbouring rows, ") : "",
-          r.merge ? "merge " : "", r.products ? "products " : "", std::string(OpName(r.op)), " ",
+          r.apart ? "apart in each CTA, " : "", r.merge ? "merge " : "",
+          r.products ? "products " : "", std::string(OpName(r.op)), " ",
           std::string(DTypeName(r.dtype)), "(",
           absl::StrJoin(r.operands, ", ",
                         [](std::string* out, TileId id) { absl::StrAppend(out, "%", id); }),

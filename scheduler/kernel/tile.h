@@ -119,6 +119,8 @@ struct TileReduction {
   // Over columns: of so many rows beside each other, from a multiple of it on, the states are
   // merged, and the result is one for all of them.
   int64_t neighbours = 1;
+  // Over columns, of what nothing in the kernel reads: CTAs of a cluster leave states of their own.
+  bool apart = false;
   // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
   // a state for each of these.
   SymInt kept = 1, inner = 1;

@@ -235,7 +235,8 @@ TEST(AsyncRows, WhatIsRefused) {
   EXPECT_TRUE(refuses([](Schedule& t) { t.reread = false; }));
   EXPECT_FALSE(refuses([](Schedule& t) { t.grid = 3, t.reread = false; }));
   EXPECT_TRUE(refuses([](Schedule& t) { t.grid = 3, t.stages = 2; }));
-  EXPECT_TRUE(refuses([](Schedule& t) { t.blocks = true; }));
+  EXPECT_FALSE(refuses([](Schedule& t) { t.blocks = true, t.vector = 1, t.reread = false; }));
+  EXPECT_TRUE(refuses([](Schedule& t) { t.blocks = true, t.grid = 3, t.stages = 2; }));
   EXPECT_FALSE(refuses([](Schedule& t) { t.grid = 4, t.outer = true; }));
   EXPECT_TRUE(refuses([](Schedule& t) { t.grid = 4, t.outer = true, t.async = t.reread = false; }));
 }

@@ -267,6 +267,10 @@ TEST(Neighbours, ChosenSchedules) {
   EXPECT_EQ(alone.neighbours, 40);
   EXPECT_EQ(alone.cluster, 1);
   EXPECT_TRUE(ChosenFor(Backward("bf16", 32), {16, 10, 4096}).persistent);
+  // Where states of columns are left, long rows of narrow data only.
+  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 20, 1024}).neighbours, 20);
+  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 40, 256}).neighbours, 1);
+  EXPECT_EQ(ChosenFor(Backward("f32", 32), {16, 20, 1024}).neighbours, 1);
   // Without clusters rows are read again, and CTAs share them where there are few.
   EXPECT_FALSE(ChosenFor(GroupNorm("bf16", 32), {16, 10, 4096}, "a100").persistent);
   EXPECT_GT(ChosenFor(GroupNorm("bf16", 32), {1, 10, 65536}).split, 1);

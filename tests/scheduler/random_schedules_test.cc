@@ -159,9 +159,9 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   }
   s.runs = s.blocks && may_shift && pick.Chance(40);
   s.reread |= s.blocks && pick.Chance(40);
-  s.async = s.persistent && s.vector > 1 && !s.shift && s.stages == 0 && !s.blocks &&
+  s.async = s.persistent && (s.vector > 1 || s.blocks) && !s.shift && s.stages == 0 &&
             s.threads() * s.registers * s.vector <= 8192 && pick.Chance(50);
-  s.reread |= s.async && (s.grid == 0 || pick.Chance(50));
+  s.reread |= s.async && !s.blocks && (s.grid == 0 || pick.Chance(50));
   if (s.outer && shape.ok()) BringOuterRows(pick, *shape, s);
   if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
   // Copies need aligned rows.

@@ -53,7 +53,7 @@ std::string ResidualNorm(const std::string& dtype) {
 auto InBlocks(int64_t columns, int lanes, int row_warps, bool pinned = true) {
   return [=](Schedule& s) {
     s.blocks = s.persistent = true;
-    s.shift = s.reread = s.tickets = s.outer = false;
+    s.shift = s.reread = s.tickets = s.outer = s.async = false;
     s.stages = 0;
     s.split = s.cluster = s.warps_per_row = s.vector = s.neighbours = 1;
     s.lanes_per_row = lanes;
@@ -75,14 +75,16 @@ TEST(RowBlocks, EveryTypeAndLength) {
     for (int64_t n : {2, 3, 7, 33, 49, 129, 196}) {
       // A block has 64 rows: none, one, a whole block, two and a bit.
       for (int64_t m : {0, 1, 64, 131}) {
-        const bool pinned = (n + m) % 2 == 0;
+        const bool pinned = (n + m) % 2 == 0, async = (n + m) % 3 == 0;
         const auto edit = [&](Schedule& s) {
           InBlocks(n, 4, 8, pinned)(s);
+          s.async = async;
           if (m == 0) s.facts.push_back({"M", 1, 0});
         };
         const GroupResult result =
             ExpectRight(ResidualNorm(dtype), {.sizes = {{"M", m}, {"N", n}}, .edit = edit});
         EXPECT_EQ(m > 0, absl::StrContains(result.kernel_text, "load shared.rows_")) << dtype << n;
+        EXPECT_EQ(m > 0 && async, absl::StrContains(result.kernel_text, "await loads"));
       }
     }
   }
@@ -153,6 +155,7 @@ TEST(RowBlocks, InTurnWithStatesOfColumnsAndRows) {
         const auto edit = [&](Schedule& s) {
           InBlocks(n, 4, 4)(s);
           s.grid = 3;
+          s.async = m == 40;
         };
         const GroupResult result =
             ExpectRight(NormBackward(dtype), {.sizes = {{"M", m}, {"N", n}}, .edit = edit});
@@ -240,24 +243,50 @@ TEST(RowBlocks, RowsInPieces) {
   EXPECT_THAT(result.kernel_text, Not(HasSubstr("load shared.rows_")));
 }
 
-// A thread has a piece, and each pass reads it from shared memory.
+// A thread has a piece, and each pass reads it from shared memory: two elements at a time, of odd
+// pieces those that lie so.
 TEST(RowBlocks, PiecesToThreads) {
-  for (const bool reread : {false, true}) {
-    for (int64_t c : {8, 16, 40}) {
-      const auto edit = [&](Schedule& schedule) {
-        InBlocks(15 * 7, 4, 1)(schedule);
-        schedule.runs = true;
-        schedule.chan_welford = false;
-        schedule.reread = reread;
-        schedule.registers = 7;
-        schedule.warps_per_row = 4;
-        schedule.facts = {{"N", 1, 15}, {"S", 1, 7}, {"C", 8}};
-      };
-      const GroupResult result =
-          ExpectRight(kBatchNorm, {.sizes = {{"N", 15}, {"C", c}, {"S", 7}}, .edit = edit});
-      EXPECT_EQ(CountOf(result.kernel_text, "= load shared.rows_"), reread ? 4 : 2);
+  for (const std::string dtype : {"bf16", "f16", "f32"}) {
+    for (const int s : {3, 7, 8}) {
+      for (int64_t c : {16, 48}) {
+        int loads = 0;
+        for (const bool reread : {false, true}) {
+          const auto edit = [&](Schedule& schedule) {
+            InBlocks(15 * s, 2, 1)(schedule);
+            schedule.runs = true;
+            schedule.chan_welford = false;
+            schedule.reread = reread;
+            schedule.async = c == 16;
+            schedule.registers = s;
+            schedule.warps_per_row = 8;
+            schedule.facts = {{"N", 1, 15}, {"S", 1, s}, {"C", 16}};
+          };
+          const std::string text = absl::StrReplaceAll(kBatchNorm, {{"bf16", dtype}});
+          const GroupResult result =
+              ExpectRight(text, {.sizes = {{"N", 15}, {"C", c}, {"S", s}}, .edit = edit});
+          const bool pairs = s % 2 == 1 && dtype != "f32";
+          EXPECT_EQ(CountOf(result.kernel_text, ":+2] = load shared.rows_") > 0, pairs) << dtype;
+          EXPECT_GT(CountOf(result.kernel_text, "= load shared.rows_"), loads);
+          loads = CountOf(result.kernel_text, "= load shared.rows_");
+        }
+      }
     }
   }
+}
+
+// Parts of pieces that begin at odd places of these.
+TEST(RowBlocks, PartsOfPiecesToThreads) {
+  const auto edit = [](Schedule& schedule) {
+    InBlocks(4 * 15, 4, 1)(schedule);
+    schedule.runs = true;
+    schedule.chan_welford = false;
+    schedule.registers = 5;
+    schedule.warps_per_row = 3;
+    schedule.facts = {{"N", 1, 4}, {"S", 1, 15}, {"C", 8}};
+  };
+  const GroupResult result =
+      ExpectRight(kBatchNorm, {.sizes = {{"N", 4}, {"C", 24}, {"S", 15}}, .edit = edit});
+  EXPECT_THAT(result.kernel_text, HasSubstr(":+2] = load shared.rows_"));
 }
 
 // More elements of a piece than registers hold as numbers stay two in a word; of the last word only
@@ -275,7 +304,7 @@ TEST(RowBlocks, LongPiecesStayPacked) {
     };
     const GroupResult result =
         ExpectRight(text, {.sizes = {{"N", 5}, {"C", 16}, {"S", 49}}, .edit = edit});
-    EXPECT_EQ(CountOf(result.kernel_text, "[49] packed"), packed ? 1 : 0);
+    EXPECT_EQ(CountOf(result.kernel_text, "[50] packed"), packed ? 1 : 0);
   }
 }
 
