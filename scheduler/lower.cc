@@ -113,7 +113,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64
   Schedule s = schedule;
   s.grid = 0;
   s.cluster = s.neighbours = 1;
-  s.stages = s.pace = 0;
+  s.stages = s.pace = s.stagger = s.staggered = 0;
   s.slices = 1;
   s.spare = 0;
   s.settled = false;
@@ -222,6 +222,10 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.spare = expand.stages > 0 ? schedule.spare : 0;
   expand.tickets = expand.stages > 0 && schedule.tickets;
   expand.pace = expand.stages > 0 ? schedule.pace : 0;
+  if (!stage.trace.finish) {
+    expand.stagger = schedule.stagger;
+    expand.staggered = schedule.staggered;
+  }
   expand.settled = expand.stages > 0 && schedule.settled;
   expand.partials = traced.partials;
   expand.min_ctas_per_sm = schedule.min_ctas_per_sm;

@@ -14,9 +14,17 @@ std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& d
   const auto registers = [&](int ctas) {
     return std::min(kMost, device.registers_per_sm / (s.threads() * ctas) / kStep * kStep);
   };
+  // Of fewer clusters each begins as long after the one before.
+  const auto begin_alike = [&](Schedule& t) {
+    if (t.stagger == 0) return;
+    const auto clusters = static_cast<int>(ResidentCtas(t, device) / t.cluster);
+    t.staggered = std::clamp(clusters, 1, s.staggered);
+    t.stagger = std::max(1, static_cast<int>(int64_t{s.stagger} * t.staggered / s.staggered));
+  };
   Schedule eased = s;
   while (--eased.min_ctas_per_sm > 0) {
     if (registers(eased.min_ctas_per_sm) == registers(s.min_ctas_per_sm)) continue;
+    begin_alike(eased);
     if (s.grid == 0) return eased;
     // CTAs whose rows start alike, and those of a cluster, come all together.
     const int64_t alike =

@@ -209,7 +209,9 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
     Schedule alone = chosen;
     alone.min_ctas_per_sm = 1;
-    return CtasOf(sized, alone) <= ResidentCtas(alone, device) ? alone : chosen;
+    if (CtasOf(sized, alone) <= ResidentCtas(alone, device)) chosen = alone;
+    ChooseStagger(sized, chosen);
+    return chosen;
   };
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
   if (AreNeighboursShort(sized)) {

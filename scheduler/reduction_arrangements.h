@@ -58,6 +58,11 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedul
 // The same of neighbouring columns that are rows and that a cluster holds.
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
+// Lets clusters that come one after the other, or take rows one after the other, begin spread over
+// the time that memory needs for what they have at once: else they would all load at once, and then
+// all compute. Linear in the inputs and outputs.
+void ChooseStagger(const SizedGroup& sized, Schedule& schedule);
+
 // Rows that some reductions cross: CTAs take rows in turn, as many of them as the machine holds at
 // once, and a thread keeps the states of its columns, so few of them. Errors: those of Trace.
 absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);

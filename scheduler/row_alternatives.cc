@@ -11,6 +11,7 @@
 #include "ir/status.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
+#include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/schedule_collector.h"
 #include "scheduler/schedulers.h"
@@ -35,6 +36,7 @@ class Rows {
     Rows all(sized, chosen, rows, held);
     all.FinishOtherwise();
     all.BringOtherwise();
+    all.BeginOtherwise();
     all.ShareRows();
     SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
     if (chosen.blocks && !all.fixed_lanes_) {
@@ -88,6 +90,14 @@ class Rows {
     s.async = !s.async;
     if (!s.blocks) s.reread = s.async && s.grid == 0;
     AddOne(s);
+  }
+
+  // The chosen one, its clusters all at once.
+  void BeginOtherwise() {
+    if (chosen_.stagger == 0) return;
+    Schedule s = chosen_;
+    s.stagger = s.staggered = 0;
+    Rate(s);
   }
 
   // Lanes lie along what is contiguous; where that is the columns, lanes and warps are for rows of
@@ -404,7 +414,9 @@ class Rows {
     }
   }
 
-  void AddOne(const Schedule& s) {
+  void AddOne(Schedule s) {
+    s.stagger = s.staggered = 0;
+    reduction::ChooseStagger(sized_, s);
     if (!CheckSchedule(s).ok()) return;
     const int ctas = std::max(1, s.min_ctas_per_sm);
     const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);

@@ -40,6 +40,9 @@ std::string Schedule::ToString() const {
       }
       if (pace > 0) absl::StrAppend(&text, ", CTAs keep pace");
       if (pace > 1) absl::StrAppend(&text, " every ", pace, " turns");
+      if (stagger > 0) {
+        absl::StrAppend(&text, ", ", staggered, " clusters begin within ", stagger, " cycles");
+      }
       if (settled) absl::StrAppend(&text, ", first loads awaited before");
       if (blocks)
         absl::StrAppend(&text, ", through shared memory in blocks of ", rows_per_cta(), " rows",
@@ -108,6 +111,9 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "rows taken by ticket are brought two ahead at least and start aligned";
   } else if (s.pace < 0 || (s.pace > 0 && (s.stages == 0 || s.tickets))) {
     broken = "CTAs keep pace that take rows in a fixed order and have them brought ahead";
+  } else if (s.stagger < 0 || s.stagger > 1000000 || s.staggered < 0 || s.staggered > 65535 ||
+             (s.stagger > 0) != (s.staggered > 0) || (s.stagger > 0 && s.cluster == 1)) {
+    broken = "clusters begin one after the other within a million cycles, a number of them";
   } else if (s.settled && s.stages == 0) {
     broken = "first loads are awaited before turns whose rows are brought ahead";
   } else if (s.slices < 1 || s.registers % s.slices != 0) {

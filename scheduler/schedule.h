@@ -64,8 +64,10 @@ struct Schedule {
   bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
                          // has, not in a fixed order. States of columns, and what is computed from
                          // them, then differ in rounding from run to run.
-  int pace = 0;  // With stages, in a fixed order: turns after which CTAs that are ahead of the
-                 // others wait for them a little; 0: never.
+  int pace = 0;       // With stages, in a fixed order: turns after which CTAs that are ahead of the
+                      // others wait for them a little; 0: never.
+  int stagger = 0;    // Cycles of the processor in which clusters begin, one after the other,
+  int staggered = 0;  // so many of them, which the device holds at once. 0: all at once.
   bool settled = false;  // With stages: what is loaded in front of the turns is awaited there, not
                          // where a turn first reads it, while its own loads are under way.
   int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.

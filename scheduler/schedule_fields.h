@@ -12,8 +12,8 @@ template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
          persistent, split, grid, cluster, stages, slices, spare, reread, blocks, runs, async,
-         tickets, pace, settled, finish_lanes, one_launch, held, shift, early, chan_welford, online,
-         alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
+         tickets, pace, stagger, staggered, settled, finish_lanes, one_launch, held, shift, early,
+         chan_welford, online, alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
@@ -35,6 +35,8 @@ void VisitFields(S& s, Visitor visit) {
   visit("async", async);
   visit("tickets", tickets);
   visit("pace", pace);
+  visit("stagger", stagger);
+  visit("staggered", staggered);
   visit("settled", settled);
   visit("finish_lanes", finish_lanes);
   visit("one_launch", one_launch);

@@ -55,6 +55,7 @@ class FragmentUses {
   void Visit(const kernel::TakeTicket& node) { Touch(node.fragment, true); }
   void Visit(const kernel::AwaitTickets&) {}
   void Visit(const kernel::CtaSync&) {}
+  void Visit(const kernel::Pause&) {}
   void Visit(const kernel::ClusterSync&) {}
   void Visit(const kernel::RemoteStore& node);
   void Visit(const kernel::AwaitStores&) {}

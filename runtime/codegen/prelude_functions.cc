@@ -487,9 +487,12 @@ __device__ __forceinline__ void seam_cluster_barrier() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
 }
 )"},
-    {"seam_fenced_cluster_barrier", R"(
-__device__ __forceinline__ void seam_fenced_cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    // What comes behind it stays there.
+    {"seam_pause", R"(
+__device__ __forceinline__ void seam_pause(int cycles) {
+  const long long begin = clock64();
+  while (clock64() - begin < cycles) {}
+  asm volatile("" ::: "memory");
 }
 )"},
     // To the same place in another CTA of the cluster, whose barrier counts the bytes.

@@ -39,6 +39,10 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::AwaitTicke
   return CheckExpr(s, s.index, lanes);
 }
 
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Pause&, const Lanes& lanes) {
+  return CheckExpr(s, s.index, lanes);
+}
+
 absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::CtaSync&,
                                  const Lanes& lanes) {
   SEAM_RETURN_IF_ERROR(RequireAll(s, "barrier", lanes));

@@ -177,6 +177,8 @@ CompiledBlock Simulation::CompileBlock(const Block& block) {
       s.index = CompileExpr(node->total);
     } else if (const auto* node = std::get_if<kernel::AwaitTickets>(&stmt.node)) {
       s.index = CompileExpr(node->count);
+    } else if (const auto* node = std::get_if<kernel::Pause>(&stmt.node)) {
+      s.index = CompileExpr(node->cycles);
     } else if (const auto* node = std::get_if<kernel::If>(&stmt.node)) {
       s.predicate = CompileExpr(node->condition);
       s.body = CompileBlock(node->body);

@@ -113,6 +113,7 @@ class Simulation {
   absl::Status Execute(const CompiledStmt& s, const kernel::TakeTicket& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::AwaitTickets& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::CtaSync& node, const Lanes& lanes);
+  absl::Status Execute(const CompiledStmt& s, const kernel::Pause& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::ClusterSync& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::RemoteStore& node, const Lanes& lanes);
   absl::Status Execute(const CompiledStmt& s, const kernel::AwaitStores& node, const Lanes& lanes);

@@ -36,15 +36,14 @@ absl::StatusOr<Kernel> Expander::Run() {
       if (pass == 0 && options_.grid > 0 && has_ends_) LoadValuesAhead();
     }
   };
+  BeginInTurn();
   if (options_.grid > 0) {
     OpenAcrossRows();
     HoistLoads();
     BringFirstRows();
     if (tickets_ || KeepsPace()) OpenTickets();
-    // From here on all CTAs of the cluster have begun. Clusters that load their rows themselves,
-    // one CTA an SM, had better not begin all at once: they would stay in step.
-    const bool in_step = copied_.empty() && async_.empty() && options_.min_ctas_per_sm <= 1;
-    if (cluster_ > 1) w_.Emit(ClusterSync{in_step});
+    // From here on all CTAs of the cluster have begun.
+    if (cluster_ > 1) w_.Emit(ClusterSync{});
     if (options_.settled) AwaitHoisted();
     w_.Loop(turn_, turns_, false, [&] {
       if (tickets_) TakeSet();
@@ -73,6 +72,14 @@ absl::StatusOr<Kernel> Expander::Run() {
     SEAM_RETURN_IF_ERROR(status);
   }
   return std::move(out_);
+}
+
+// Clusters that begin at once stay in step: all of them load, then all of them compute.
+void Expander::BeginInTurn() {
+  if (options_.stagger == 0) return;
+  const Pause pause{FloorDiv(team_ * options_.stagger, options_.staggered)};
+  w_.Branch(
+      SymLt(team_, options_.staggered), [&] { w_.Emit(pause); }, [] {});
 }
 
 absl::Status Expander::Prepare() {

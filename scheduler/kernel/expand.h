@@ -67,6 +67,8 @@ struct ExpandOptions {
   // With stages, in a fixed order: turns after which CTAs that are ahead of the others wait for
   // them a little; 0: never.
   int pace = 0;
+  // Cycles in which the first `staggered` clusters begin, one after the other.
+  int stagger = 0, staggered = 0;
   // What is loaded before the turns is awaited there.
   bool settled = false;
   // The rows of a CTA go through shared memory as blocks, as far as FindRowBlocks finds them in

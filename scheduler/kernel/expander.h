@@ -193,6 +193,7 @@ class Expander {
   };
 
   // Passes.
+  void BeginInTurn();
   absl::Status Prepare();
   HoldLimits Limits() const;
   absl::Status ExpandPass(int pass);

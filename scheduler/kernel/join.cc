@@ -153,6 +153,7 @@ class Copier {
   void Edit(AwaitTickets& node) { node.count = importer_.Import(node.count); }
   void Edit(CtaSync&) {}
   // Kernels with clusters are not joined.
+  void Edit(Pause& node) { node.cycles = importer_.Import(node.cycles); }
   void Edit(ClusterSync&) {}
   void Edit(RemoteStore&) {}
   void Edit(AwaitStores&) {}

@@ -180,12 +180,15 @@ struct AwaitTickets {
 
 struct CtaSync {};
 
-// Waits for all threads of the cluster: behind it, all of its CTAs have begun. It orders no memory,
-// so that nobody waits for what is on its way to registers or shared memory by then. With `fence`
-// each CTA also has its memory in order, for no other reason than the time that takes.
-struct ClusterSync {
-  bool fence = false;
+// Waits for about so many of the processor's cycles, for no other reason than the time. It orders
+// nothing.
+struct Pause {
+  SymInt cycles;
 };
+
+// Waits for all threads of the cluster: behind it, all of its CTAs have begun. It orders no memory,
+// so that nobody waits for what is on its way to registers or shared memory by then.
+struct ClusterSync {};
 
 // array[index] of the cluster's CTA of rank `cta` = fragment[slot] where `predicate` holds, while
 // the threads go on; it is there when AwaitStores for `barrier` has returned in that CTA. Elements
@@ -269,8 +272,9 @@ struct Comment {
 
 struct Stmt {
   std::variant<For, Leave, If, Load, Store, Map, IndexValue, LetSymbol, Random, ShuffleXor,
-               TakeTicket, AwaitTickets, CtaSync, ClusterSync, RemoteStore, AwaitStores, BulkCopy,
-               AwaitCopies, AsyncLoad, AwaitLoads, KeepPacked, AwaitLoaded, GridSync, Comment>
+               TakeTicket, AwaitTickets, Pause, CtaSync, ClusterSync, RemoteStore, AwaitStores,
+               BulkCopy, AwaitCopies, AsyncLoad, AwaitLoads, KeepPacked, AwaitLoaded, GridSync,
+               Comment>
       node;
 };
 

@@ -139,9 +139,10 @@ class Printer {
     return absl::StrCat("await ", node.count.ToString(), " tickets for a while");
   }
   std::string Head(const CtaSync&) const { return "barrier"; }
-  std::string Head(const ClusterSync& node) const {
-    return node.fence ? "fence, barrier of the cluster" : "barrier of the cluster";
+  std::string Head(const Pause& node) const {
+    return absl::StrCat("pause for ", node.cycles.ToString(), " cycles");
   }
+  std::string Head(const ClusterSync&) const { return "barrier of the cluster"; }
   std::string Head(const RemoteStore& node) const {
     return absl::StrCat("store to CTA ", node.cta.ToString(), " ",
                         Element(Space::Shared, node.array, node.index, 1), " = ",

@@ -432,6 +432,7 @@ class Verifier {
     return tickets_in_ == phase_ ? absl::OkStatus()
                                  : Error("no ticket of this phase was taken before");
   }
+  absl::Status Visit(const Pause& node, const Flow&) const { return Check("cycles", node.cycles); }
   absl::Status Visit(const CtaSync&, const Flow& flow) const {
     if (flow.splits_cta == SymInt(0)) return absl::OkStatus();
     return Error("a barrier below ", flow.splits_cta.ToString(), ", which differs between threads");

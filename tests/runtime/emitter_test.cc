@@ -435,7 +435,10 @@ TEST(EmitterTest, Tickets) {
   Kernel paced = k;
   paced.body.push_back({kernel::AwaitTickets{3}});
   EXPECT_THAT(Text(paced), HasSubstr("seam_await_tickets(tickets_1, (unsigned)3);"));
-  ExpectCompiles({k, paced});
+  Kernel late = k;
+  late.body.insert(late.body.begin(), {kernel::Pause{late.block_x * 7}});
+  EXPECT_THAT(Text(late), HasSubstr("seam_pause(7 * block);"));
+  ExpectCompiles({k, paced, late});
 }
 
 // An instruction from sm_80 on; before, a load and a store.

@@ -17,6 +17,7 @@ using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
 using testing::NormBackward;
+using ::testing::Not;
 using testing::RunGroupText;
 
 // Rows of N columns to `teams` clusters in turn.
@@ -37,6 +38,7 @@ GroupRun InClusters(int cluster, int warps, int teams, std::map<std::string, int
     s.stages = stages;
     s.reread = reread;
     s.tickets = tickets;
+    s.stagger = s.staggered = 0;
   };
   return {.sizes = std::move(sizes), .edit = edit};
 }
@@ -136,6 +138,52 @@ TEST(Clusters, RowsByTicket) {
       }
     }
   }
+}
+
+// One after the other, which changes nothing but the time.
+TEST(Clusters, BeginOneAfterTheOther) {
+  GroupRun run = InClusters(4, 2, 3, {{"M", 10}, {"N", 1000}});
+  const GroupResult at_once = ExpectRightInClusters(kLayerNorm, run);
+  EXPECT_THAT(at_once.kernel_text, Not(HasSubstr("pause")));
+  run.edit = [edit = run.edit](Schedule& s) {
+    edit(s);
+    s.stagger = 3000;
+    s.staggered = 3;
+  };
+  const GroupResult staggered = ExpectRightInClusters(kLayerNorm, run);
+  EXPECT_THAT(staggered.kernel_text, HasSubstr("pause for 1000*(block//4) cycles"));
+  EXPECT_THAT(staggered.schedule.ToString(), HasSubstr("3 clusters begin within 3000 cycles"));
+  Schedule s = staggered.schedule;
+  s.staggered = 0;
+  EXPECT_FALSE(CheckSchedule(s).ok());
+  s.stagger = 0;
+  EXPECT_TRUE(CheckSchedule(s).ok());
+  s.stagger = -1;
+  EXPECT_FALSE(CheckSchedule(s).ok());
+}
+
+// Spread over the time that memory needs for the rows that all have at once: of seven clusters of
+// 16, of 3 MB each.
+TEST(Clusters, WhenTheyBegin) {
+  const auto chosen = [](absl::string_view op, int64_t m, int64_t n) {
+    const absl::StatusOr<Fusion> group =
+        ParseFusion(absl::StrCat("fusion f {\n  symbol M\n  symbol N\n  input grad: f32[M, N]\n  "
+                                 "input y: f32[M, N]\n  dx = ",
+                                 std::string(op), "\n  output dx\n}"));
+    EXPECT_TRUE(group.ok()) << group.status();
+    ScheduleContext context;
+    context.sizes = {m, n};
+    context.device = *FindDevice("h200");
+    return *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  };
+  const std::string backward = "softmax_backward(grad, y, axis=1)";
+  const Schedule many = chosen(backward, 1024, 262144);
+  EXPECT_EQ(many.staggered, many.places());
+  EXPECT_NEAR(many.stagger, 7.0 * 3 * 4 * 262144 / 4250e9 * 2e9, 2);
+  EXPECT_EQ(chosen(backward, many.places(), 262144).stagger, 0);  // One turn.
+  // Two turns, and two rows in the second: the second cluster would make all wait.
+  EXPECT_EQ(chosen(backward, many.places() + 2, 262144).stagger, 0);
+  EXPECT_EQ(chosen(backward, 1024, 4096).stagger, 0);  // No clusters.
 }
 
 TEST(Clusters, NeedWholeRowsInTurn) {

@@ -164,6 +164,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.reread |= s.async && !s.blocks && (s.grid == 0 || pick.Chance(50));
   if (s.outer && shape.ok()) BringOuterRows(pick, *shape, s);
   if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
+  s.staggered = s.cluster > 1 && pick.Chance(30) ? 1 + pick.Below(4) : 0;
+  s.stagger = s.staggered > 0 ? 1 + pick.Below(5000) : 0;
   // Copies need aligned rows.
   const bool copies = s.slices > 1 && pick.Chance(80);
   s.alignment_bytes = copies || pick.Chance(40) ? 16 : pick.PowerOfTwo(16);
