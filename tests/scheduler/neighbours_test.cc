@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
 #include "tests/support/expect_right.h"
@@ -164,6 +165,17 @@ TEST(Neighbours, HoweverTheyAreShared) {
     lay.one_launch = false;
     ExpectRight(GroupNorm("bf16", 8), Laid(lay, Sizes(2, 10, 90)));
   }
+}
+
+// What crosses rows nobody in a cluster waits for: each CTA leaves its own state, and only the two
+// sums of a group go to the others.
+TEST(Neighbours, CtasOfAClusterLeaveTheirOwn) {
+  const GroupResult result = ExpectRight(
+      Backward("f32", 8),
+      Laid({.vector = 4, .lanes = 8, .warps = 1, .side = 5, .cluster = 4}, Sizes(3, 10, 45)));
+  EXPECT_THAT(result.kernel_text, HasSubstr("buffer partial_0: f32[32*N*K]"));
+  const std::vector<std::string> sent = absl::StrSplit(result.kernel_text, "store to CTA");
+  EXPECT_EQ(sent.size(), 1 + 3);  // And a sign of life.
 }
 
 // A group has its own, and all of its channels have it.
