@@ -240,7 +240,12 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
         ProvablyLe(tile.spaces[i].extent, HeldColumns(schedule)) ||
         (schedule.persistent && absl::c_linear_search(traced.held_spaces, static_cast<int>(i))));
   }
-  if (schedule.runs && schedule.vector == 1 && expand.stages == 0) {
+  // States of columns lie where a thread's elements do, which differ between rows that are in
+  // pairs.
+  const bool of_rows = absl::c_all_of(tile.reductions, [](const kernel::TileReduction& r) {
+    return r.over == kernel::Over::Columns;
+  });
+  if (schedule.runs && schedule.vector == 1 && expand.stages == 0 && of_rows) {
     expand.odd_run = kernel::OddRun(
         kernel::FindRowBlocks(tile, schedule.rows_per_cta(), expand.persistent, expand.reread),
         schedule.registers);

@@ -112,7 +112,8 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (s.pace < 0 || (s.pace > 0 && (s.stages == 0 || s.tickets))) {
     broken = "CTAs keep pace that take rows in a fixed order and have them brought ahead";
   } else if (s.stagger < 0 || s.stagger > 1000000 || s.staggered < 0 || s.staggered > 65535 ||
-             (s.stagger > 0) != (s.staggered > 0) || (s.stagger > 0 && s.cluster == 1)) {
+             (s.stagger > 0) != (s.staggered > 0) || (s.stagger > 0 && s.cluster == 1) ||
+             int64_t{s.stagger} * s.staggered > INT32_MAX) {
     broken = "clusters begin one after the other within a million cycles, a number of them";
   } else if (s.settled && s.stages == 0) {
     broken = "first loads are awaited before turns whose rows are brought ahead";

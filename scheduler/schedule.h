@@ -60,7 +60,7 @@ struct Schedule {
   bool async = false;  // Threads bring rows to shared memory themselves, each its own vectors, and
                        // go on: with a grid those of the next turn, while this one's are in
                        // registers or, with reread, beside them; else the rows of a CTA, which stay
-                       // there (reread).
+                       // there (reread). With blocks: these come so, all at once.
   bool tickets = false;  // With stages: but for the first ones, CTAs take the next rows that nobody
                          // has, not in a fixed order. States of columns, and what is computed from
                          // them, then differ in rounding from run to run.
@@ -132,8 +132,10 @@ struct Schedule {
 //    is 0 to slices - 1;
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages, blocks or async);
-//  - threads bring vectors of rows that are held whole, which neither copies nor blocks bring
-//    (async: persistent, vector > 1, not shift, no stages, not blocks; reread or grid);
+//  - threads bring rows that are held whole and that copies do not bring, vectors of them or blocks
+//    (async: persistent, not shift, no stages; blocks, or vector > 1 and reread or grid);
+//  - clusters begin one after the other within a million cycles (stagger, staggered: both or none,
+//    cluster > 1, staggered up to 65535, their product 32 bits);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
 //    whole (cluster > 1: persistent, not shift, lanes_per_row 32, row_warps 1, grid a multiple of
 //    it) or, with

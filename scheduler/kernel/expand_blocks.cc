@@ -1,6 +1,7 @@
 // Rows of a CTA that go through shared memory as a block: in before the first pass, out behind the
 // last one, in vectors of 16 bytes; in between each row's threads read and write single elements
-// there. The last block may have fewer rows, and then ends in fewer elements than a vector.
+// or a few there. The last block may have fewer rows, and then ends in fewer elements than a
+// vector.
 #include <algorithm>
 #include <vector>
 
@@ -57,7 +58,8 @@ SymInt Expander::MaskOfPairs(const SpaceState& state) const {
   const SymInt inner = SymAnd(SymGe(u_, 1), SymLt(u_, registers_ - 1));
   const SymInt mine = SymOr(inner, SymAnd(SymGe(nth, 0), SymLt(nth, own)));
   const bool ends_with_them = ProvablyDivisible(state.extent, own);
-  return SymAnd(SymLt(ends_with_them ? at_.first : state.column, state.end), mine);
+  const SymInt first = state.column - at_.column + at_.first;  // Of the step.
+  return SymAnd(SymLt(ends_with_them ? first : state.column, state.end), mine);
 }
 
 // Behind it all threads may read what has come. What is loaded once a row is under way meanwhile.

@@ -295,7 +295,7 @@ void Expander::OpenAcrossRows() {
   std::vector<bool> folds_in(tile_.passes.size());
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
     const TileReduction& r = tile_.reductions[i];
-    if (IsOfOneElement(r)) continue;
+    if (r.apart || IsOfOneElement(r)) continue;
     if (r.over == Over::Columns) {
       folds += !folds_in[r.pass];
       folds_in[r.pass] = true;
@@ -303,7 +303,8 @@ void Expander::OpenAcrossRows() {
       across_rows_.push_back(NewAccumulator(static_cast<int>(i)));
     }
   }
-  // With one barrier a turn, a warp may write for the next turn what another still reads.
+  // With one barrier a turn, a warp may write for the next turn what another still reads, or with
+  // one exchange of clusters a CTA.
   if (folds == 1) fold_turns_ = 2;
 }
 

@@ -175,10 +175,10 @@ Access::Kind Expander::LoadKind(const TileValue& value, SymImporter& importer) c
     return Access::kScattered;
   }
   // Pairs lie in shared memory as they do nowhere else.
-  const auto& block = blocks_.loads[&value - tile_.values.data()];
-  const bool pairs = options_.odd_run > 0 && block;
-  return ClassifyAccess(pairs ? InBlock(*block) : importer.Import(value.index), v_, vector_,
-                        DTypeBytes(value.dtype), BufferAlignment(value.buffer))
+  const auto id = &value - tile_.values.data();
+  const bool pairs = options_.odd_run > 0 && blocks_.loads[id];
+  return ClassifyAccess(pairs ? InBlock(*blocks_.loads[id]) : importer.Import(value.index), v_,
+                        vector_, DTypeBytes(value.dtype), BufferAlignment(value.buffer))
       .kind;
 }
 

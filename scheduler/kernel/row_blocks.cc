@@ -106,7 +106,7 @@ RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<
 }
 
 int64_t OddRun(const RowBlocks& blocks, int64_t part) {
-  const bool narrow = absl::c_all_of(blocks.arrays, [](DType t) { return DTypeBytes(t) < 4; });
+  const bool narrow = absl::c_any_of(blocks.arrays, [](DType t) { return DTypeBytes(t) < 4; });
   int64_t run = 0;
   for (const auto* all : {&blocks.loads, &blocks.stores}) {
     for (const std::optional<RowBlock>& block : *all) {

@@ -47,8 +47,8 @@ RowBlocks FindRowBlocks(const TileKernel& tile, int64_t rows, const std::vector<
                         bool reread, bool loads = true);
 
 // The length of the pieces of all these blocks, if it is a multiple of `part`, an odd number of
-// elements that a thread has of one; else 0, and for elements of whole words: threads with an odd
-// number of those read them one by one without a bank conflict.
+// elements that a thread has of one; else 0, and where all elements are whole words: threads with
+// an odd number of those read them one by one without a bank conflict.
 int64_t OddRun(const RowBlocks& blocks, int64_t part);
 
 }  // namespace seam::kernel

@@ -186,6 +186,33 @@ TEST(Clusters, WhenTheyBegin) {
   EXPECT_EQ(chosen(backward, 1024, 4096).stagger, 0);  // No clusters.
 }
 
+// Of vectors of rows whose second pass leaves its states in parts, so that a turn has one exchange:
+// the next turn's goes to other arrays and another barrier.
+TEST(Clusters, OneExchangeATurnBesideStatesThatStayApart) {
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion f {
+  symbol N in [1, 8192]
+  symbol C in [1, 8192]
+  symbol P in [1, 65536]
+  input grad: f32[N, C, P] order [0, 2, 1]
+  input x: f32[N, C, P] order [0, 2, 1]
+  r = rsqrt(sum(x * x, axes=[2]) + 1e-5)
+  dweight = sum(grad * x * r[:, :, None], axes=[0, 2])
+  output dweight
+  output r
+})");
+  ASSERT_TRUE(group.ok()) << group.status();
+  ScheduleContext context;
+  context.sizes = {512, 256, 3136};
+  context.device = *FindDevice("h200");
+  const Scheduler* scheduler = FindScheduler(SchedulerKind::kReduction);
+  const absl::StatusOr<Schedule> s = scheduler->choose(*group, context);
+  ASSERT_TRUE(s.ok()) << s.status();
+  ASSERT_TRUE(s->outer && s->cluster > 1 && s->grid > 0) << s->ToString();
+  const absl::StatusOr<LaunchPlan> plan = scheduler->lower(*group, *s);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launches[0].kernel.store_barriers, 2);
+}
+
 TEST(Clusters, NeedWholeRowsInTurn) {
   Schedule s;
   s.kind = SchedulerKind::kReduction;

@@ -274,6 +274,17 @@ TEST(RowBlocks, PiecesToThreads) {
   }
 }
 
+// States of columns lie where elements do, of all rows alike: one by one.
+TEST(RowBlocks, PartsOfRowsWithStatesOfColumns) {
+  const auto edit = [](Schedule& s) {
+    InBlocks(15, 4, 4)(s);
+    s.runs = true;
+    s.registers = 5;
+    s.grid = 3;
+  };
+  ExpectRight(NormBackward("bf16"), {.sizes = {{"M", 131}, {"N", 15}}, .edit = edit});
+}
+
 // Parts of pieces that begin at odd places of these.
 TEST(RowBlocks, PartsOfPiecesToThreads) {
   const auto edit = [](Schedule& schedule) {
