@@ -437,7 +437,7 @@ TEST(EmitterTest, Tickets) {
   EXPECT_THAT(Text(paced), HasSubstr("seam_await_tickets(tickets_1, (unsigned)3);"));
   Kernel late = k;
   late.body.insert(late.body.begin(), {kernel::Pause{late.block_x * 7}});
-  EXPECT_THAT(Text(late), HasSubstr("seam_pause(7 * block);"));
+  EXPECT_THAT(Text(late), HasSubstr("const long long i = 7LL * block;\n  seam_pause(i);"));
   ExpectCompiles({k, paced, late});
 }
 
