@@ -267,7 +267,7 @@ absl::Status Expander::ExpandPass(int pass) {
     if (store.pass != pass || stored_[i]) continue;
     if (levels_[store.value] <= Level::kRow &&
         !UsesColumn(store.index, tile_.spaces[space_index]) && space.extent.is_same(1)) {
-      EmitRowStore(store, space);
+      EmitRowStore(store, *space.importer);
     } else {
       column_stores.push_back(&store);
     }

@@ -184,8 +184,7 @@ void Expander::StoreByRow(int pass, const std::vector<bool>& known) {
   AtFirstOfRows([&] {
     SymImporter importer = RowImporter();
     for (const TileStore* store : stores) ComputeByRow(store->value, importer);
-    const SymInt here = SymAnd(SymEq(part_, 0), SymAnd(Leader(), row_mask_));
-    for (const TileStore* store : stores) EmitScalarStore(*store, importer, here);
+    for (const TileStore* store : stores) EmitRowStore(*store, importer);
   });
 }
 

@@ -411,11 +411,10 @@ void Expander::EmitVectorStore(const TileStore& store, int fragment, SymImporter
 }
 
 // A value of the row: one of the row's threads stores it.
-void Expander::EmitRowStore(const TileStore& store, SpaceState& space) {
+void Expander::EmitRowStore(const TileStore& store, SymImporter& importer) {
   const SymInt first_part = SymEq(part_, 0);
-  OverRowSlots([&] {
-    EmitScalarStore(store, *space.importer, SymAnd(first_part, SymAnd(Leader(), row_mask_)));
-  });
+  OverRowSlots(
+      [&] { EmitScalarStore(store, importer, SymAnd(first_part, SymAnd(Leader(), row_mask_))); });
 }
 
 }  // namespace seam::kernel

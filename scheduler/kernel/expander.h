@@ -263,7 +263,7 @@ class Expander {
   void SetPlace(const TileStore& store, SymImporter& importer, Store& out) const;
   void EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask);
   void EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer, SymInt mask);
-  void EmitRowStore(const TileStore& store, SpaceState& space);
+  void EmitRowStore(const TileStore& store, SymImporter& importer);
   int BufferAlignment(int buffer) const { return tile_.buffers[buffer].alignment_bytes; }
   static bool IsNarrow(DType dtype) { return DTypeBytes(dtype) < 4; }
 
