@@ -193,6 +193,28 @@ void AddDivisibility(const SizedGroup& sized, int vector, Schedule& s) {
   }
 }
 
+void AddLines(const SizedGroup& sized, Schedule& s) {
+  constexpr int64_t kLineBytes = 128;
+  const int64_t line = kLineBytes / sized.narrowest_bytes;
+  if (sized.columns % line != 0) return;
+  std::vector<const SymNode*> symbols;
+  for (const std::vector<AxisId>& columns : sized.shape.held) {
+    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns)))
+      symbols.push_back(symbol);
+  }
+  for (SymbolFact& fact : DivisibilityFacts(sized, static_cast<int>(line))) {
+    if (!absl::c_any_of(symbols, [&](auto* symbol) { return symbol->name == fact.symbol; }))
+      continue;
+    const auto known = absl::c_find_if(
+        s.facts, [&](const SymbolFact& other) { return other.symbol == fact.symbol; });
+    if (known == s.facts.end()) {
+      s.facts.push_back(std::move(fact));
+    } else if (known->value < 0) {
+      known->multiple = std::lcm(known->multiple, fact.multiple);
+    }
+  }
+}
+
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule) {
   const Fusion& group = *sized.group;
   const Sizes sizes(group, sized.context);

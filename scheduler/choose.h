@@ -48,6 +48,9 @@ std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector);
 
 // Adds those of symbols about which the schedule has no fact.
 void AddDivisibility(const SizedGroup& sized, int vector, Schedule& schedule);
+// Of rows that are whole lines of memory the kernel is told that they are: what the symbols of
+// columns are multiples of.
+void AddLines(const SizedGroup& sized, Schedule& schedule);
 
 // Sets schedule.vector and schedule.facts: the widest vector, at most `limit`, with which every
 // large tensor is read and written in whole vectors or in single elements that all of a vector

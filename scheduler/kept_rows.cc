@@ -134,7 +134,11 @@ int64_t KeptRows::StageBytes(const Schedule& s) const {
   const auto copies = kernel::FindRowCopies(traced_.tile, s.rows_per_cta(), s.shift ? s.vector : 1);
   for (size_t id = 0; id < copies.size(); ++id) {
     if (!copies[id] || !resident_[copies[id]->space]) continue;
-    bytes += s.rows_per_cta() * s.columns_per_step() * DTypeBytes(traced_.tile.values[id].dtype);
+    const kernel::TileValue& value = traced_.tile.values[id];
+    const int64_t line = kernel::LineOf(traced_.tile, value, *copies[id], s.rows_per_cta(),
+                                        s.columns_per_step(), s.shift ? s.vector : 1);
+    bytes +=
+        kernel::StagePitch(s.rows_per_cta() * s.columns_per_step(), line) * DTypeBytes(value.dtype);
   }
   return bytes;
 }

@@ -14,6 +14,11 @@ namespace seam::reduction {
 // have the room.
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
+// Whether rows are those of one input of 16-bit data or narrower, in vectors of 16 bytes, beside a
+// word of weights a column, a layer norm's with both of its parameters, and nothing crosses them.
+bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,
+                                   const Schedule& schedule);
+
 // Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
 // the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
 // memory; warps down the other columns.

@@ -1,6 +1,7 @@
 // Long rows to the CTAs of a cluster, a piece each: a table of pieces that were timed, of which the
 // first that fits is taken.
 #include <algorithm>
+#include <optional>
 
 #include "ir/status.h"
 #include "scheduler/reduction_arrangements.h"
@@ -80,6 +81,10 @@ constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
                                        {4096, 16, 512, 1, 3},
                                        {16384, 16, 512, 1, 1, true}};
 
+// Those that such pieces leave idle threads in: of one state a column, and several.
+constexpr Piece kUnevenOneStatePieces[] = {{6912, 2, 288, 2, 3}};
+constexpr Piece kUnevenStatesPieces[] = {{7680, 2, 320, 2, 3, true}, {8192, 2, 512, 1, 3}};
+
 // A row for which there is one stage comes in slices, one or more vectors of each thread, with all
 // that there is room for to spare: they are under way while the cluster exchanges sums. Source:
 // docs/schedulers.md, "Reductions across the rows".
@@ -100,8 +105,12 @@ void CutInSlices(int64_t stage_bytes, int64_t room, Schedule& s) {
 constexpr int kRereadRegisters = 30;
 
 // Columns that one CTA handles as well, where it keeps states of them and elsewhere.
-constexpr int64_t kCtaColumns = 12288, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
-                  kFewRowsCtaColumns = 8192, kWideStatesCtaColumns = 6144;
+constexpr int64_t kCtaColumns = 12288, kUnevenCtaColumns = 16384, kStatesCtaColumns = 12288,
+                  kOneStateCtaColumns = 8192, kFewRowsCtaColumns = 8192,
+                  kWideStatesCtaColumns = 6144;
+
+// Of a row beside weights that one CTA takes in turn: two a thread of whole warps.
+constexpr int64_t kUnmaskedVectors = 64;
 
 // Rows of so many columns that one CTA would have them all, but so few of them that its states of
 // columns, several each, take as long.
@@ -132,6 +141,38 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int s
   if (!narrow) return kWideStatesPieces;
   if (AreFewWithStates(sized, states)) return kFewRowsStatesPieces;
   return states == 1 ? absl::MakeSpan(kOneStatePieces) : kStatesPieces;
+}
+
+// Pieces to try instead of one that has `c` idle threads.
+absl::Span<const Piece> UnevenPiecesFor(const SizedGroup& sized, int states, const Schedule& c) {
+  if (sized.widest_bytes >= 4 || states == 0 || c.cluster == 1 ||
+      c.columns_at_once() == sized.columns || AreFewWithStates(sized, states)) {
+    return {};
+  }
+  return states == 1 ? absl::MakeSpan(kUnevenOneStatePieces) : kUnevenStatesPieces;
+}
+
+// Whether an SM has room for a second CTA, of rows that come in two stages and are read again from
+// there beside weights in registers: one goes on while the other waits for its cluster.
+bool HasRoomForAnother(const SizedGroup& sized, int states, double weights, int64_t stage_bytes,
+                       const Schedule& c) {
+  constexpr int kBeside = 24;
+  const DeviceInfo& device = sized.context.device;
+  const int registers = 65536 / (2 * c.threads());
+  return states == 0 && weights > 0 && c.reread && c.stages == 2 && c.min_ctas_per_sm == 1 &&
+         sized.run == sized.columns &&
+         2 * stage_bytes + kOtherSharedBytes <= device.smem_bytes_per_cta / 2 &&
+         c.registers * c.vector * weights + kBeside <= registers;
+}
+
+// Half of the CTAs, twice as large, if the row leaves much of a piece for `cluster` of them unused:
+// turns are longer then, and fewer CTAs wait for each other. 0: it does not.
+int HalfOf(const SizedGroup& sized, const Piece& piece, int cluster) {
+  constexpr double kUsed = 0.85;
+  constexpr int kLeast = 8;
+  const bool used =
+      static_cast<double>(sized.columns) > kUsed * static_cast<double>(piece.columns) * cluster;
+  return cluster >= kLeast && sized.run == sized.columns && !used ? cluster / 2 : 0;
 }
 
 // Gives the row to a cluster whose CTAs have at most so many threads.
@@ -258,7 +299,11 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
                                    Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   const double weights = rows.AlikeWords();
-  const int64_t enough = states == 0                              ? kCtaColumns
+  // What a CTA for each row does faster if it has masks.
+  const bool uneven = states == 0 && VectorsOf(sized, s) % kUnmaskedVectors != 0 &&
+                      IsOneNarrowInputBesideWeights(sized, rows, s);
+  const int64_t enough = uneven                                   ? kUnevenCtaColumns
+                         : states == 0                            ? kCtaColumns
                          : sized.widest_bytes >= 4                ? kWideStatesCtaColumns
                          : AreFewWithStates(sized, states)        ? kFewRowsCtaColumns
                          : states == 1 && !TakesTickets(sized, s) ? kOneStateCtaColumns
@@ -273,13 +318,13 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   Schedule pinned = s;
   PinColumns(sized, pinned);
   SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
-  for (const Piece& piece : PiecesFor(sized, weights, states)) {
+  // The row in such pieces, so many of them, if that is possible.
+  const auto in_pieces = [&](const Piece& piece, int cluster) -> std::optional<Schedule> {
     Schedule c = s;
-    const int cluster = PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
     // Nothing but a cluster shares the states of columns.
     const bool few_rows = states == 0 ? sized.rows * cluster * 2 < device.sms
                                       : cluster == 1 && sized.rows <= device.sms;
-    if (cluster > std::min(piece.most_ctas, device.max_cluster) || few_rows) continue;
+    if (cluster > std::min(piece.most_ctas, device.max_cluster) || few_rows) return std::nullopt;
     ShareInCluster(sized, cluster, piece.threads, piece.ctas_per_sm, c);
     c.reread = piece.reread;
     if (c.reread && states == 0 && weights == 0) RoundVectors(sized, c);
@@ -289,21 +334,46 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
     if (c.registers * c.vector * words >
         registers - (c.reread ? kRereadRegisters : kOtherRegisters))
-      continue;
+      return std::nullopt;
     const int64_t stage = pinned_rows.StageBytes(c);
-    if (stage == 0) continue;
+    if (stage == 0) return std::nullopt;
     const int64_t room =
         device.smem_bytes_per_cta / piece.ctas_per_sm - kOtherSharedBytes - rows.StateBytes(c);
-    if (room < 0) continue;
+    if (room < 0) return std::nullopt;
     c.stages = static_cast<int>(std::min<int64_t>(piece.stages, room / stage));
-    if (c.stages < std::min(2, piece.stages)) continue;
+    if (c.stages < std::min(2, piece.stages)) return std::nullopt;
     if (c.stages == 1 && c.reread) CutInSlices(stage, room, c);
     StayTogether(sized, stage, c);
-    if (fits && sized.rows * c.cluster < kFewTurns * ResidentCtas(c, device)) return false;
-    c.grid = CtasOfClusters(sized, c);
-    PinColumns(sized, c);
-    if (states == 0) BringFewTurns(sized, rows, c);
-    s = c;
+    return c;
+  };
+  const auto cluster_for = [&](const Piece& piece) {
+    return PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
+  };
+  for (const Piece& piece : PiecesFor(sized, weights, states)) {
+    std::optional<Schedule> c = in_pieces(piece, cluster_for(piece));
+    if (!c) continue;
+    const int half = HalfOf(sized, piece, c->cluster);
+    if (HasRoomForAnother(sized, states, weights, pinned_rows.StageBytes(*c), *c)) {
+      c->min_ctas_per_sm = 2;
+    } else if (half > 0) {
+      Piece twice = piece;
+      twice.threads = std::min(2 * piece.threads, 1024);
+      twice.ctas_per_sm = std::max(1, piece.ctas_per_sm - 1);
+      std::optional<Schedule> larger = in_pieces(twice, half);
+      if (larger && larger->stages >= c->stages) c = larger;
+    }
+    for (const Piece& other : UnevenPiecesFor(sized, states, *c)) {
+      const int cluster = cluster_for(other);
+      std::optional<Schedule> even = cluster > 1 ? in_pieces(other, cluster) : std::nullopt;
+      if (!even) continue;
+      c = even;
+      break;
+    }
+    if (fits && sized.rows * c->cluster < kFewTurns * ResidentCtas(*c, device)) return false;
+    c->grid = CtasOfClusters(sized, *c);
+    PinColumns(sized, *c);
+    if (states == 0) BringFewTurns(sized, rows, *c);
+    s = *std::move(c);
     return true;
   }
   if (states > 0) return false;

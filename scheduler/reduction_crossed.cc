@@ -16,26 +16,32 @@ constexpr int kMostRowRegisters = 120;
 // Threads from which on a CTA of shifted rows is a large one, and what a thread of these has beside
 // a row and its states: it is worth the last register that rows need not be read again.
 constexpr int kLargeShifted = 512, kLargeShiftedRegisters = 34;
+// The same of threads with three vectors.
+constexpr int kThreeVectorsRegisters = 64;
 
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
 // room, up to three. Rows for which there are too few registers are read from there by each pass.
 absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   const DeviceInfo& device = sized.context.device;
   if (device.max_cluster == 1 || sized.rows <= s.grid * s.rows_per_cta()) return absl::OkStatus();
-  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
+  Schedule lines = s;
+  AddLines(sized, lines);
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, lines));
   const int64_t stage = rows.StageBytes(s);
   if (stage == 0) return absl::OkStatus();
   const int64_t room = device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) -
                        kOtherSharedBytes - rows.StateBytes(s);
   const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
   if (stages < 2) return absl::OkStatus();
+  s.facts = lines.facts;
   s.stages = stages;
   s.tickets = TakesTickets(sized, s);
   StayTogether(sized, stage, s);
   const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
   const double ends = s.shift ? 1.5 * kEndWords : 0;
-  const int beside =
-      s.shift && s.threads() > kLargeShifted ? kLargeShiftedRegisters : kAheadRegisters;
+  const int beside = s.shift && s.threads() > kLargeShifted ? kLargeShiftedRegisters
+                     : s.registers == 3 && !s.shift         ? kThreeVectorsRegisters
+                                                            : kAheadRegisters;
   s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
              std::min(registers - beside, kMostRowRegisters);
   constexpr int64_t kEnoughAhead = 32768;  // Of an SM.
@@ -82,6 +88,53 @@ bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
     }
   }
   return false;
+}
+
+// Rows of 16-bit data that leave threads idle, in whole warps: two or three vectors a thread where
+// a CTA has few enough threads for another one beside it on an SM, three where it has not; of
+// shifted ones four. Short rows of 64 threads at most, three to five vectors each, those of 128
+// threads in a CTA. False: as they were. Source: docs/schedulers.md, "Rows of any length".
+bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
+  constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512;
+  constexpr int kShiftedTwo = 320;
+  constexpr int64_t kShortVectors = 256;
+  const auto idle = [&](int64_t places) {
+    return static_cast<double>(places - vectors) / static_cast<double>(places);
+  };
+  const auto give = [&](int threads, int each, int ctas) {
+    s.lanes_per_row = std::min(threads, 32);
+    s.warps_per_row = std::max(1, threads / 32);
+    s.registers = each;
+    s.row_warps = std::max(1, 4 / s.warps_per_row);
+    s.min_ctas_per_sm = ctas;
+    return true;
+  };
+  const int had = s.lanes_per_row * s.warps_per_row;
+  if (!s.shift && vectors <= kShortVectors) {
+    const double was = idle(int64_t{had} * s.registers);
+    const bool was_well = states > 1 ? s.registers > 2 && was <= 0.2
+                                     : was <= (s.registers == 1 || had > 64 ? 0.15 : 0.25);
+    if (was_well) return false;
+    int threads = 0, each = 0;
+    for (const int registers : {4, 3, 5}) {
+      const int t = PowerOfTwoAtLeast(CeilDivide(vectors, registers), 64);
+      if (t * registers < vectors || (each > 0 && t * registers >= threads * each)) continue;
+      threads = t;
+      each = registers;
+    }
+    return each > 0 && give(threads, each, each == 3 || states == 1 ? 3 : 2);
+  }
+  const auto threads = [&](int each) {
+    return static_cast<int>(CeilDivide(vectors, 32 * each) * 32);
+  };
+  if (s.shift) {
+    if (threads(2) <= kShiftedTwo || threads(2) > kMostThreads) return false;
+    return give(threads(4), 4, threads(4) <= kTwo ? 2 : 1);
+  }
+  if (s.registers > 2 || threads(2) <= kTwo) return false;
+  const int each = states == 1 && threads(2) <= kTwoOfOneState ? 2 : 3;
+  if (threads(each) > kMostThreads) return false;
+  return give(threads(each), each, threads(each) <= kMostOfTwoCtas ? 2 : 1);
 }
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
@@ -133,6 +186,10 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
       held * sized.widest_bytes * sized.large_inputs / 4 + held * states + kOtherRegisters;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
+  if (sized.widest_bytes < 4 && !by_ticket && s.persistent &&
+      s.columns_per_step() > sized.columns) {
+    if (ShareCrossedUnevenly(vectors, states, s)) return;
+  }
   if (!s.shift && !by_ticket && s.registers == some && threads >= 256 &&
       (few_states || threads <= 384)) {
     PinColumns(sized, s);

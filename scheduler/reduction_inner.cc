@@ -81,7 +81,69 @@ bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
   return true;
 }
 
+// Of a row that CTAs take without one to spare, threads in whole warps.
+int64_t ThreadsFor(int64_t vectors, int each) { return CeilDivide(vectors, 32 * each) * 32; }
+
+void GiveThreads(int64_t threads, int each, Schedule& s) {
+  s.lanes_per_row = 32;
+  s.registers = each;
+  s.warps_per_row = static_cast<int>(threads / 32);
+  s.row_warps = std::max(1, 4 / s.warps_per_row);
+}
+
+// Rows of one narrow input beside weights that do not divide evenly. What little a thread has of
+// registers it has for more CTAs: a row has two barriers, at which a CTA waits, and so many rows
+// must be under way. Three or four vectors, with whichever more CTAs fit an SM; of short rows a
+// warp's lanes or half of them. False: too short. Source: docs/schedulers.md, "Rows of any length".
+bool ShareUnevenly(int64_t vectors, Schedule& s) {
+  constexpr int64_t kLeastVectors = 64, kWarpVectors = 192;
+  constexpr int kMostThreads = 480, kLarge = 416, kMostCtas = 16;
+  constexpr int kFewWords = 42, kWords = 51, kWarpWords = 64, kManyOfWarpWords = 80;
+  constexpr int kFive = 5;
+  if (vectors <= kLeastVectors) return false;
+  if (vectors <= kWarpVectors) {
+    const int64_t whole = CeilDivide(vectors, 32), half = CeilDivide(vectors, 16);
+    const bool halves = half <= kFive && half * 16 < whole * 32;
+    GiveThreads(32, static_cast<int>(halves ? half : whole), s);
+    if (halves) s.lanes_per_row = 16;
+    const int words = s.registers > kFive ? kManyOfWarpWords : kWarpWords;
+    s.min_ctas_per_sm = 65536 / (s.threads() * words);
+    return true;
+  }
+  const auto ctas = [&](int64_t threads, int each) {
+    const int words = each == 3 || threads > kLarge ? kFewWords : kWords;
+    return static_cast<int>(std::min<int64_t>(kMostCtas, 65536 / (threads * words)));
+  };
+  const int64_t three = ThreadsFor(vectors, 3), four = ThreadsFor(vectors, 4);
+  const bool in_threes = three <= kMostThreads && ctas(three, 3) > ctas(four, 4);
+  GiveThreads(in_threes ? three : four, in_threes ? 3 : 4, s);
+  s.row_warps = 1;
+  s.min_ctas_per_sm = in_threes ? ctas(three, 3) : ctas(four, 4);
+  return true;
+}
+
+// The same of rows that are shifted, which have four vectors a thread: five if more rows are then
+// under way, or if four idle a quarter of the threads.
+void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
+  constexpr int kWords = 51, kWarpWords = 100;
+  if (s.registers != 4) return;
+  Schedule five = s;
+  GiveThreads(ThreadsFor(vectors, 5), 5, five);
+  const int words = five.warps_per_row > 1 ? kWords : kWarpWords;
+  five.min_ctas_per_sm = std::max(1, 65536 / (five.threads() * words));
+  const auto rows_at_once = [](const Schedule& t) { return t.min_ctas_per_sm * t.row_warps; };
+  const int64_t threads = int64_t{s.lanes_per_row} * s.warps_per_row;
+  if (rows_at_once(five) > rows_at_once(s) || threads * 4 * 3 > vectors * 4) s = five;
+}
+
 }  // namespace
+
+bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,
+                                   const Schedule& s) {
+  return sized.widest_bytes < 4 && sized.widest_bytes * s.vector == 16 &&
+         rows.AlikeWords() == kManyWeights && sized.large_inputs == 1 && !sized.shape.crossed() &&
+         WorkloadOf(*sized.group).instructions <= kBusyInstructions;
+}
 
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
@@ -120,6 +182,9 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
   // CTAs of at least 128 threads, several short rows in each.
   AlignToKept(rows, sized.columns, s);
+  const bool masks = s.columns_per_step() > sized.columns;
+  const bool uneven = s.persistent && masks && IsOneNarrowInputBesideWeights(sized, rows, s);
+  if (uneven && !s.shift && ShareUnevenly(vectors, s)) return PinColumns(sized, s);
   const int threads = s.lanes_per_row * s.warps_per_row;
   s.row_warps = threads >= 128 ? 1 : std::max(1, 4 / s.warps_per_row);
   // Beside fewer weights, large CTAs do better with as few registers too.
@@ -134,11 +199,10 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
   const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
-  const bool masks = s.columns_per_step() > sized.columns;
   const int hiding = busy                    ? 768
                      : two                   ? 1536
                      : unaligned_weights     ? 1280
-                     : masks && many_weights ? 896
+                     : masks && many_weights ? (narrow ? 896 : 1152)
                                              : 1024;
   // Where weights lie unaligned, rather more of them.
   const int rounding = unaligned_weights ? s.threads() - 1 : s.threads() / 2;
@@ -166,6 +230,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       65536 /
       (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
   s.min_ctas_per_sm = eight ? kCtasOfEight : std::clamp(fit, 1, s.min_ctas_per_sm);
+  if (uneven && s.shift) ShareUnevenlyShifted(vectors, s);
 }
 
 bool IsInterleaved(const SizedGroup& sized, const Schedule& s) {

@@ -20,6 +20,8 @@ namespace {
 // what it keeps of a row, at least and at most.
 constexpr int kOtherRegisters = 40;
 constexpr double kFewestKeptWords = 8, kMostTurnWords = 64;
+// Elements of a vector from which on a branch around it costs less than their masks.
+constexpr int kLeastSkipped = 4;
 
 }  // namespace
 
@@ -485,7 +487,19 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     w_.Branch(
         mask, [&] { vector(1); }, [] {});
   };
+  // Of vectors that lie inside or outside as a whole those outside do nothing where a reduction
+  // would want a mask for each element. What later passes may count on is zero there.
   const bool finds_pivots = absl::c_any_of(accumulators, [](auto& a) { return a.finds_pivot; });
+  const bool skips = !outer_ && !options_.blocks && !finds_pivots && vector_ >= kLeastSkipped;
+  const auto inside_only = [&](SymInt mask) {
+    w_.Branch(
+        mask, [&] { vector(1); },
+        [&] {
+          for (const std::vector<TileId>& computed : {unit, element})
+            for (TileId id : computed)
+              if (holds_.computed[id]) SetZero(id);
+        });
+  };
   const bool last_time = !finds_pivots && !loads_again_;
   const auto points = [&](SymInt mask, bool last) {
     for (Accumulator& a : accumulators) {
@@ -497,7 +511,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     const auto unit = [&] {
       if (at_ends_)
         return all_neutral && stores.empty() && !holds ? vector(mask) : touched_only(mask);
-      if (!DependsOn(mask, v_)) return vector(mask);
+      if (!DependsOn(mask, v_)) return all_neutral || !skips ? vector(mask) : inside_only(mask);
       auto ragged = [&] { vector(mask); };
       auto touched = [&] { w_.Branch(UnitMask(mask), ragged, [] {}); };
       if (accumulators.empty()) return touched();

@@ -24,9 +24,14 @@ void Expander::PrepareRowCopies() {
       const SymInt first = RowImporter().Import(found[id]->start) + ends_.head;
       if (!ProvablyDivisible(first, vector_)) continue;
     }
-    const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
-                                   slice_elements_ * SlicePlaces());
-    copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array, copies});
+    const int64_t line = options_.slices > 1 ? 0
+                                             : LineOf(tile_, value, *found[id], at_.rows_per_cta,
+                                                      CtaColumns(), has_ends_ ? vector_ : 1);
+    const int64_t pitch = StagePitch(slice_elements_, line);
+    const int array =
+        w_.NewShared(tile_.buffers[value.buffer].name, value.dtype, pitch * SlicePlaces());
+    if (line > 0) out_.shared[array].alignment = line * DTypeBytes(value.dtype);
+    copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array, copies, line, pitch});
     copies_per_batch += copies;
   }
   if (copied_.empty()) return;
@@ -59,12 +64,29 @@ void Expander::FindPlace() {
   w_.Bind(place_, w_.Index(DType::I64, Mod(number, SlicePlaces())));
 }
 
+// For expressions over the first row of a set.
+SymImporter Expander::SetImporter(SymInt set) const {
+  SymImporter importer(out_.env.get());
+  for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
+  importer.Map(tile_.row.node(), set * at_.rows_per_cta);
+  return importer;
+}
+
+// Where the first element that is copied of a set lies in its line of memory, and in shared memory
+// behind the beginning of a stage.
+SymInt Expander::InLine(const CopiedRow& copied, SymInt set) const {
+  if (copied.line == 0) return 0;
+  const SymInt first =
+      SetImporter(set).Import(copied.from.start) + ends_.head + rank_ * CtaColumns();
+  // Copies begin at multiples of 16 bytes.
+  const int64_t unit = copied.line / 8;
+  return Mod(FloorDiv(first, unit), 8) * unit;
+}
+
 // Starts the copies of a slice of a set of rows, of those that a cluster shares a piece each.
 void Expander::CopySlice(SymInt place, SymInt slice, SymInt set) {
   const SymInt row = set * at_.rows_per_cta;
-  SymImporter importer(out_.env.get());
-  for (const auto& [node, copy] : parameter_map_) importer.Map(node, copy);
-  importer.Map(tile_.row.node(), row);
+  SymImporter importer = SetImporter(set);
   for (const auto& [id, copied] : copied_) {
     const SymInt extent = spaces_[copied.from.space].extent;
     const SymInt rows = at_.rows_per_cta == 1 ? SymInt(1) : Min(at_.rows_per_cta, rows_ - row);
@@ -75,7 +97,8 @@ void Expander::CopySlice(SymInt place, SymInt slice, SymInt set) {
     }
     const bool whole = cluster_ == 1 && options_.slices == 1;
     const SymInt count = whole ? rows * extent : Max(0, Min(SliceColumns(), extent - first));
-    w_.Emit(BulkCopy{copied.array, place * slice_elements_, tile_.values[id].buffer,
+    w_.Emit(BulkCopy{copied.array, place * copied.pitch + InLine(copied, set),
+                     tile_.values[id].buffer,
                      importer.Import(copied.from.start) + ends_.head + first,
                      has_ends_ ? InBody(extent) : count, place});
   }
@@ -92,8 +115,7 @@ void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymI
     const SymInt from = Max(first, piece * run);
     const SymInt count = Max(0, Min(end, (piece + 1) * run) - from);
     importer.Map(copied.from.piece.node(), piece);
-    w_.Emit(BulkCopy{copied.array, place * slice_elements_ + (from - first),
-                     tile_.values[id].buffer,
+    w_.Emit(BulkCopy{copied.array, place * copied.pitch + (from - first), tile_.values[id].buffer,
                      importer.Import(copied.from.start) + (from - piece * run), count, place});
   });
 }

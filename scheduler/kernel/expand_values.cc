@@ -46,8 +46,9 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
     load.space = Space::Shared;
     load.array = copied->second.array;
     const SymInt slice = SliceOfUnit();
-    load.index = place_ * slice_elements_ + at_.row_local * space.extent + space.column -
-                 ends_.head - rank_ * CtaColumns() - slice * SliceColumns();
+    load.index = place_ * copied->second.pitch + InLine(copied->second, set_) +
+                 at_.row_local * space.extent + space.column - ends_.head - rank_ * CtaColumns() -
+                 slice * SliceColumns();
   }
   if (const auto row = async_.find(id); row != async_.end()) {
     load.space = Space::Shared;
@@ -240,6 +241,19 @@ bool Expander::HoldAcrossPasses(TileId id, SpaceState& space) {
   }
   places_[id] = {it->second, element ? u_ * vector_ + v_ : u_};
   return !first;
+}
+
+// A value of the vector at hand.
+void Expander::SetZero(TileId id) {
+  const auto [fragment, slot] = places_.at(id);
+  const auto set = [&, fragment = fragment, slot = slot] {
+    w_.Set(fragment, slot, OpKind::Copy, {BlockWriter::Number(w_.dtype(fragment), 0)});
+  };
+  if (DependsOn(slot, v_)) {
+    OverElements(set);
+  } else {
+    set();
+  }
 }
 
 // Whether there are too few registers for all that a step loads: partial states above all.

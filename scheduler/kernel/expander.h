@@ -176,6 +176,8 @@ class Expander {
     RowCopy from;
     int array;
     int64_t copies;
+    int64_t line;   // Elements of a line of memory, or 0 (LineOf).
+    int64_t pitch;  // Elements from a stage or slice to the next.
   };
   struct EndsAhead {
     int space, fragment;
@@ -253,6 +255,7 @@ class Expander {
   void ComputeRowValues(const std::vector<TileId>& ids, int pass);
   void BeginRowLoads(int pass);
   bool HoldAcrossPasses(TileId id, SpaceState& space);
+  void SetZero(TileId id);
   bool IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceState& space) const;
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
   void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
@@ -408,6 +411,8 @@ class Expander {
   // Rows in turn.
   void PrepareRowCopies();
   int SlicePlaces() const;
+  SymImporter SetImporter(SymInt set) const;
+  SymInt InLine(const CopiedRow& copied, SymInt set) const;
   void FindPlace();
   void CopySlice(SymInt place, SymInt slice, SymInt set);
   void CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymInt first,

@@ -26,11 +26,16 @@ int Kernel::NumPhases() const {
 }
 
 int64_t Kernel::SharedOffset(int array) const {
+  const auto up = [](int64_t offset, int64_t multiple) {
+    return (offset + multiple - 1) / multiple * multiple;
+  };
   int64_t offset = 0;
   for (int i = 0; i < array; ++i) {
-    offset += (shared[i].count * DTypeBytes(shared[i].dtype) + 15) / 16 * 16;
+    offset = up(offset, shared[i].alignment);
+    offset = up(offset + shared[i].count * DTypeBytes(shared[i].dtype), 16);
   }
-  return offset;
+  const bool is_array = array < static_cast<int>(shared.size());
+  return is_array ? up(offset, shared[array].alignment) : offset;
 }
 
 int64_t Kernel::SharedBytes() const {

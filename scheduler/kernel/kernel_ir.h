@@ -40,6 +40,7 @@ struct SharedArray {
   // Not negative: what a CTA stores in one phase it may load in those behind it, if they run in one
   // launch (Kernel::together). Kernels that become phases of one share the array of a number.
   int lasting = -1;
+  int64_t alignment = 16;  // Bytes, a power of two.
 };
 
 // A pointer argument. Element 0 is the tensor's first element; `num_elements` bounds every access.

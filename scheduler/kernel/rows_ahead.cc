@@ -5,7 +5,18 @@
 namespace seam::kernel {
 namespace {
 
-constexpr int kCopyBytes = 16;
+constexpr int kCopyBytes = 16, kLineBytes = 128;
+
+// Columns of a row before the first of its body.
+SymInt HeadOf(const TileKernel& tile, int body) {
+  return body > 1 ? Mod(-RowStart(tile), body) : SymInt(0);
+}
+
+// The index of the first element of the rows that a CTA has, over the number of their set.
+SymInt FirstOfSet(const TileKernel& tile, SymInt start, int64_t rows_per_cta) {
+  const SymInt set = tile.env->FreshSymbol("set", 0, INT32_MAX);
+  return Substitute(start, tile.row, set * rows_per_cta);
+}
 
 // Columns of the pieces in which a row lies: what its column is divided by. 0: there are none, or
 // they are not known to be as long each.
@@ -54,13 +65,12 @@ std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
     if (const int64_t run = RunOf(value, space); run > 0 && body == 1 && rows_per_cta == 1)
       return PiecesOf(tile, value, static_cast<int>(s), run, unit);
     const SymInt start = Substitute(value.index, space.column, 0);
-    const SymInt head = body > 1 ? Mod(-RowStart(tile), body) : SymInt(0);
+    const SymInt head = HeadOf(tile, body);
     // Rows of any length, if those of a CTA and of all CTAs are so many.
     const bool whole = body > 1 ? rows_per_cta == 1 && body % unit == 0
                                 : ProvablyDivisible(rows_per_cta * space.extent, unit) &&
                                       ProvablyDivisible(tile.rows * space.extent, unit);
-    const SymInt set = tile.env->FreshSymbol("set", 0, INT32_MAX);
-    const SymInt first = Substitute(start + head, tile.row, set * rows_per_cta);
+    const SymInt first = FirstOfSet(tile, start + head, rows_per_cta);
     if (!(value.index - start).is_same(space.column) || !ProvablyDivisible(first, unit) || !whole)
       return std::nullopt;
     const SymInt pitch = Substitute(start, tile.row, tile.row + 1) - start;
@@ -90,6 +100,18 @@ std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_
   for (const TileValue& value : tile.values)
     copies.push_back(RowCopyOf(tile, value, rows_per_cta, body));
   return copies;
+}
+
+int64_t LineOf(const TileKernel& tile, const TileValue& value, const RowCopy& copy,
+               int64_t rows_per_cta, int64_t cta_columns, int body) {
+  const int64_t line = kLineBytes / DTypeBytes(value.dtype);
+  const SymInt first = FirstOfSet(tile, copy.start + HeadOf(tile, body), rows_per_cta);
+  const bool whole = ProvablyDivisible(first, line) && cta_columns % line == 0;
+  return copy.run > 0 || whole ? 0 : line;
+}
+
+int64_t StagePitch(int64_t elements, int64_t line) {
+  return line == 0 ? elements : (elements + 2 * line - 2) / line * line;
 }
 
 int64_t CopiesOf(const RowCopy& copy, int64_t cta_columns) {

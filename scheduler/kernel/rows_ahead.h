@@ -40,6 +40,15 @@ std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_
 // pieces threads load as fast. Source: images timed side by side on an H200, docs/schedulers.md.
 inline constexpr int64_t kLeastPieceBytes = 6144;
 
+// Elements of a line of memory, 128 bytes, where the parts of rows that CTAs copy begin anywhere in
+// one; 0 where all begin with one, or where they come in pieces. Copies whose ends lie differently
+// in their lines are slower, so that such a row lies in shared memory as it does in memory: a layer
+// norm's backward pass of 9896 bf16 columns took 399 us, so 381 (an H200, 2026-11-25).
+int64_t LineOf(const TileKernel& tile, const TileValue& value, const RowCopy& copy,
+               int64_t rows_per_cta, int64_t cta_columns, int body);
+// Elements of shared memory for `elements` of a stage that lie so.
+int64_t StagePitch(int64_t elements, int64_t line);
+
 // Copies that bring so many neighbouring columns of a row, wherever among the row's they begin.
 int64_t CopiesOf(const RowCopy& copy, int64_t columns);
 
