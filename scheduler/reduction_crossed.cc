@@ -154,7 +154,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const bool by_ticket = ahead && TakesTickets(sized, s);
   if (ahead && !by_ticket && ShareFewTurns(sized, rows, states, s)) return;
   if (ahead && sized.widest_bytes >= 4) {
-    const Share shares[] = {{few, 32, 512}, {2 * some, 128, 256}, {some, 1, 1024}};
+    // Threads of a large CTA of shifted rows would have no registers for their ends.
+    const Share shares[] = {{few, 32, 512}, {2 * some, 128, s.shift ? 512 : 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (by_ticket) {
     const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
