@@ -158,6 +158,49 @@ TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
   }
 }
 
+const char* const kLayerNorm = R"(fusion layer_norm {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: bf16[N]
+  input b: bf16[N]
+  y, mean, rstd = layer_norm(x, w, b, axes=[1])
+  output y
+})";
+std::string LayerNormBackward(bool bias) {
+  return absl::StrCat(R"(fusion layer_norm_backward {
+  symbol M
+  symbol N
+  input grad: bf16[M, N]
+  input x: bf16[M, N]
+  input w: bf16[N]
+  input mean: f32[M]
+  input rstd: f32[M]
+  dx, dw, db = layer_norm_backward(grad, x, mean, rstd, w, axes=[1])
+  output dx
+  output dw
+)",
+                      bias ? "  output db\n}" : "}");
+}
+
+// Rows of any length keep memory busy: an SM has as much of them under way at once, and few of its
+// threads have nothing to do.
+TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
+  const DeviceInfo h200 = *FindDevice("h200");
+  for (int64_t n = 1096; n <= 16384; n += 264) {
+    const Schedule s = ExpectLaunchable(kLayerNorm, (1 << 28) / n, n, h200).schedule;
+    const int64_t rows = s.min_ctas_per_sm * s.rows_per_cta();
+    EXPECT_GE(rows * n * 2, 48 * 1024) << n << s.ToString();
+    EXPECT_LE(s.columns_at_once() * 3, n * 4) << n << s.ToString();
+    for (const bool bias : {false, true}) {
+      const Schedule t = ExpectLaunchable(LayerNormBackward(bias), (1 << 28) / n, n, h200).schedule;
+      const int64_t ahead = t.min_ctas_per_sm * t.rows_per_cta() * t.stages * n * 4 / t.cluster;
+      EXPECT_GE(ahead, 60 * 1024) << n << t.ToString();
+      EXPECT_LE(t.columns_at_once() * 3, n * 4) << n << t.ToString();
+    }
+  }
+}
+
 // Rows that threads bring fill the shared memory: what they leave in parts finds no room there.
 TEST(Heuristics, AFullCtaIsFinishedByAnotherKernel) {
   const absl::StatusOr<DeviceInfo> device = FindDevice("rtx5090");

@@ -177,6 +177,63 @@ TEST(RowsAhead, RowsThatLieUnaligned) {
   EXPECT_THAT(result.kernel_text, Not(HasSubstr("await copies")));
 }
 
+// Rows that begin anywhere in a line of memory lie so in shared memory, too, those of a cluster
+// from where each CTA's piece begins; a kernel that knows that all begin with a line says nothing
+// of it.
+TEST(RowsAhead, LieAsInTheLinesOfMemory) {
+  // Of shared memory for so many columns of a CTA, in stages.
+  const auto array = [](const std::string& dtype, int64_t elements, int stages) {
+    return absl::StrCat(": ", dtype, "[", elements * stages, "]");
+  };
+  for (const std::string dtype : {"bf16", "f32"}) {
+    const int vector = dtype == "bf16" ? 8 : 4, line = 8 * vector, columns = 32 * vector;
+    for (const int cluster : {1, 2}) {
+      for (const bool reread : {false, true}) {
+        for (const int64_t more : {88, 104, 120}) {
+          const int64_t n = more + (cluster - 1) * columns;
+          const auto edit = [&](Schedule& s) {
+            s.grid = 2 * cluster;
+            s.cluster = cluster;
+            s.stages = 3;
+            s.reread = reread;
+            s.tickets = more == 104;
+            s.one_launch = cluster == 1;
+            s.lanes_per_row = 32;
+            s.warps_per_row = s.row_warps = s.registers = 1;
+          };
+          const GroupResult result =
+              ExpectRight(NormBackward(dtype), {.sizes = {{"M", 21}, {"N", n}}, .edit = edit});
+          EXPECT_THAT(result.kernel_text,
+                      HasSubstr(array(dtype, kernel::StagePitch(columns, line), 3)));
+        }
+      }
+    }
+  }
+  const auto whole_lines = [](Schedule& s) {
+    s.grid = 2;
+    s.stages = 2;
+    s.lanes_per_row = 32;
+    s.warps_per_row = s.row_warps = s.registers = 1;
+    s.facts = {{"N", 64}};
+  };
+  const GroupResult result =
+      ExpectRight(NormBackward("bf16"), {.sizes = {{"M", 21}, {"N", 128}}, .edit = whole_lines});
+  EXPECT_THAT(result.kernel_text, HasSubstr(array("bf16", 256, 2)));
+}
+
+TEST(RowsAhead, PitchHasRoomForEveryPlaceInALine) {
+  EXPECT_EQ(kernel::StagePitch(1000, 0), 1000);
+  for (const int64_t line : {32, 64, 128}) {
+    const int64_t unit = line / 8;
+    for (int64_t elements = unit; elements <= 3 * line; elements += unit) {
+      const int64_t pitch = kernel::StagePitch(elements, line);
+      EXPECT_EQ(pitch % line, 0);
+      EXPECT_GE(pitch, line - unit + elements);
+      EXPECT_LT(pitch, elements + 2 * line);
+    }
+  }
+}
+
 // Of a vector that ends behind the row only the row's elements have come.
 TEST(RowsAhead, RowsThatEndInsideAVector) {
   for (const bool reread : {false, true}) {
