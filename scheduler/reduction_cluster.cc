@@ -154,25 +154,31 @@ absl::Span<const Piece> UnevenPiecesFor(const SizedGroup& sized, int states, con
 
 // Whether an SM has room for a second CTA, of rows that come in two stages and are read again from
 // there beside weights in registers: one goes on while the other waits for its cluster.
-bool HasRoomForAnother(const SizedGroup& sized, int states, double weights, int64_t stage_bytes,
-                       const Schedule& c) {
+bool HasRoomForAnother(const SizedGroup& sized, const KeptRows& rows, int states,
+                       int64_t stage_bytes, const Schedule& c) {
   constexpr int kBeside = 24;
   const DeviceInfo& device = sized.context.device;
+  const double weights = rows.AlikeWords();
   const int registers = 65536 / (2 * c.threads());
   return states == 0 && weights > 0 && c.reread && c.stages == 2 && c.min_ctas_per_sm == 1 &&
          sized.run == sized.columns &&
-         2 * stage_bytes + kOtherSharedBytes <= device.smem_bytes_per_cta / 2 &&
+         2 * stage_bytes + rows.StateBytes(c) + kOtherSharedBytes <=
+             device.smem_bytes_per_cta / 2 &&
          c.registers * c.vector * weights + kBeside <= registers;
 }
 
-// Half of the CTAs, twice as large, if the row leaves much of a piece for `cluster` of them unused:
-// turns are longer then, and fewer CTAs wait for each other. 0: it does not.
-int HalfOf(const SizedGroup& sized, const Piece& piece, int cluster) {
+// Half of the CTAs, twice as large, if a row of narrow data leaves much of a piece for `cluster` of
+// them unused: turns are longer then, and fewer CTAs wait for each other. 0: it does not. Wider
+// data were not timed; group norms' backward passes, whose rows keep states of columns, lost 4 to 8
+// percent.
+int HalfOf(const SizedGroup& sized, const Piece& piece, int states, int cluster) {
   constexpr double kUsed = 0.85;
   constexpr int kLeast = 8;
   const bool used =
       static_cast<double>(sized.columns) > kUsed * static_cast<double>(piece.columns) * cluster;
-  return cluster >= kLeast && sized.run == sized.columns && !used ? cluster / 2 : 0;
+  const bool keeps_states = states == 0 && sized.shape.crossed();
+  const bool fits = sized.widest_bytes < 4 && sized.run == sized.columns && !keeps_states;
+  return cluster >= kLeast && fits && !used ? cluster / 2 : 0;
 }
 
 // Gives the row to a cluster whose CTAs have at most so many threads.
@@ -352,8 +358,8 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   for (const Piece& piece : PiecesFor(sized, weights, states)) {
     std::optional<Schedule> c = in_pieces(piece, cluster_for(piece));
     if (!c) continue;
-    const int half = HalfOf(sized, piece, c->cluster);
-    if (HasRoomForAnother(sized, states, weights, pinned_rows.StageBytes(*c), *c)) {
+    const int half = HalfOf(sized, piece, states, c->cluster);
+    if (HasRoomForAnother(sized, rows, states, pinned_rows.StageBytes(*c), *c)) {
       c->min_ctas_per_sm = 2;
     } else if (half > 0) {
       Piece twice = piece;

@@ -90,51 +90,59 @@ bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
   return false;
 }
 
+// Short rows of 16-bit data that leave threads idle: three to five vectors each, 64 threads a row
+// at most, those of 128 threads in a CTA. False: they do well as they are.
+bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
+  const int had = s.lanes_per_row * s.warps_per_row;
+  const int64_t places = int64_t{had} * s.registers;
+  const double idle = static_cast<double>(places - vectors) / static_cast<double>(places);
+  if (states > 1) {
+    if (s.registers > 2 && idle <= 0.2) return false;
+  } else if (idle <= (s.registers == 1 || had > 64 ? 0.15 : 0.25)) {
+    return false;
+  }
+  int threads = 0, each = 0;
+  for (const int registers : {4, 3, 5}) {
+    const int t = PowerOfTwoAtLeast(CeilDivide(vectors, registers), 64);
+    if (t * registers < vectors || (each > 0 && t * registers >= threads * each)) continue;
+    threads = t;
+    each = registers;
+  }
+  if (each == 0) return false;
+  s.lanes_per_row = std::min(threads, 32);
+  s.warps_per_row = std::max(1, threads / 32);
+  s.registers = each;
+  s.row_warps = std::max(1, 4 / s.warps_per_row);
+  s.min_ctas_per_sm = each == 3 || states == 1 ? 3 : 2;
+  return true;
+}
+
 // Rows of 16-bit data that leave threads idle, in whole warps: two or three vectors a thread where
 // a CTA has few enough threads for another one beside it on an SM, three where it has not; of
-// shifted ones four. Short rows of 64 threads at most, three to five vectors each, those of 128
-// threads in a CTA. False: as they were. Source: docs/schedulers.md, "Rows of any length".
+// shifted rows for which two vectors take 320 to 512 threads four. False: they do well as they are.
+// Source: docs/schedulers.md, "Rows of any length".
 bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
   constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512;
   constexpr int kShiftedTwo = 320;
   constexpr int64_t kShortVectors = 256;
-  const auto idle = [&](int64_t places) {
-    return static_cast<double>(places - vectors) / static_cast<double>(places);
-  };
-  const auto give = [&](int threads, int each, int ctas) {
-    s.lanes_per_row = std::min(threads, 32);
-    s.warps_per_row = std::max(1, threads / 32);
-    s.registers = each;
-    s.row_warps = std::max(1, 4 / s.warps_per_row);
-    s.min_ctas_per_sm = ctas;
-    return true;
-  };
-  const int had = s.lanes_per_row * s.warps_per_row;
-  if (!s.shift && vectors <= kShortVectors) {
-    const double was = idle(int64_t{had} * s.registers);
-    const bool was_well = states > 1 ? s.registers > 2 && was <= 0.2
-                                     : was <= (s.registers == 1 || had > 64 ? 0.15 : 0.25);
-    if (was_well) return false;
-    int threads = 0, each = 0;
-    for (const int registers : {4, 3, 5}) {
-      const int t = PowerOfTwoAtLeast(CeilDivide(vectors, registers), 64);
-      if (t * registers < vectors || (each > 0 && t * registers >= threads * each)) continue;
-      threads = t;
-      each = registers;
-    }
-    return each > 0 && give(threads, each, each == 3 || states == 1 ? 3 : 2);
-  }
+  if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(vectors, states, s);
   const auto threads = [&](int each) {
     return static_cast<int>(CeilDivide(vectors, 32 * each) * 32);
   };
+  int each = 4;
   if (s.shift) {
     if (threads(2) <= kShiftedTwo || threads(2) > kMostThreads) return false;
-    return give(threads(4), 4, threads(4) <= kTwo ? 2 : 1);
+  } else {
+    if (s.registers > 2 || threads(2) <= kTwo) return false;
+    each = states == 1 && threads(2) <= kTwoOfOneState ? 2 : 3;
+    if (threads(each) > kMostThreads) return false;
   }
-  if (s.registers > 2 || threads(2) <= kTwo) return false;
-  const int each = states == 1 && threads(2) <= kTwoOfOneState ? 2 : 3;
-  if (threads(each) > kMostThreads) return false;
-  return give(threads(each), each, threads(each) <= kMostOfTwoCtas ? 2 : 1);
+  s.lanes_per_row = 32;
+  s.warps_per_row = threads(each) / 32;
+  s.registers = each;
+  s.row_warps = 1;
+  s.min_ctas_per_sm = threads(each) <= kMostOfTwoCtas ? 2 : 1;
+  return true;
 }
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
@@ -154,8 +162,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const bool by_ticket = ahead && TakesTickets(sized, s);
   if (ahead && !by_ticket && ShareFewTurns(sized, rows, states, s)) return;
   if (ahead && sized.widest_bytes >= 4) {
-    // Threads of a large CTA of shifted rows would have no registers for their ends.
-    const Share shares[] = {{few, 32, 512}, {2 * some, 128, s.shift ? 512 : 256}, {some, 1, 1024}};
+    // The threads of a larger CTA of shifted rows would have no registers for their ends.
+    const Share shares[] = {{few, 32, 512}, {2 * some, 128, s.shift ? 384 : 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (by_ticket) {
     const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};

@@ -94,13 +94,14 @@ void GiveThreads(int64_t threads, int each, Schedule& s) {
 // Rows of one narrow input beside weights that do not divide evenly. What little a thread has of
 // registers it has for more CTAs: a row has two barriers, at which a CTA waits, and so many rows
 // must be under way. Three or four vectors, with whichever more CTAs fit an SM; of short rows a
-// warp's lanes or half of them. False: too short. Source: docs/schedulers.md, "Rows of any length".
+// warp's lanes or half of them. False: shorter or longer than what was timed. Source:
+// docs/schedulers.md, "Rows of any length".
 bool ShareUnevenly(int64_t vectors, Schedule& s) {
-  constexpr int64_t kLeastVectors = 64, kWarpVectors = 192;
+  constexpr int64_t kLeastVectors = 64, kWarpVectors = 192, kMostVectors = 2048;
   constexpr int kMostThreads = 480, kLarge = 416, kMostCtas = 16;
   constexpr int kFewWords = 42, kWords = 51, kWarpWords = 64, kManyOfWarpWords = 80;
   constexpr int kFive = 5;
-  if (vectors <= kLeastVectors) return false;
+  if (vectors <= kLeastVectors || vectors > kMostVectors) return false;
   if (vectors <= kWarpVectors) {
     const int64_t whole = CeilDivide(vectors, 32), half = CeilDivide(vectors, 16);
     const bool halves = half <= kFive && half * 16 < whole * 32;

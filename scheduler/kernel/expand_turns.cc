@@ -78,7 +78,7 @@ SymInt Expander::InLine(const CopiedRow& copied, SymInt set) const {
   if (copied.line == 0) return 0;
   const SymInt first =
       SetImporter(set).Import(copied.from.start) + ends_.head + rank_ * CtaColumns();
-  // Copies begin at multiples of 16 bytes.
+  // Copies begin at multiples of 16 bytes (FindRowCopies), eight of which are a line.
   const int64_t unit = copied.line / 8;
   return Mod(FloorDiv(first, unit), 8) * unit;
 }

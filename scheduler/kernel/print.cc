@@ -214,7 +214,8 @@ std::string PrintKernel(const Kernel& kernel) {
   }
   for (const SharedArray& array : kernel.shared) {
     absl::StrAppend(&out, "  shared ", array.name, ": ", DTypeName(array.dtype), "[", array.count,
-                    "]", array.lasting >= 0 ? " lasting" : "", "\n");
+                    "]", array.alignment > 16 ? absl::StrCat(" align ", array.alignment) : "",
+                    array.lasting >= 0 ? " lasting" : "", "\n");
   }
   if (kernel.copy_barriers > 0) {
     absl::StrAppend(&out, "  copy barriers ", kernel.copy_barriers, ", batches of ",

@@ -43,10 +43,12 @@ inline constexpr int64_t kLeastPieceBytes = 6144;
 // Elements of a line of memory, 128 bytes, where the parts of rows that CTAs copy begin anywhere in
 // one; 0 where all begin with one, or where they come in pieces. Copies whose ends lie differently
 // in their lines are slower, so that such a row lies in shared memory as it does in memory: a layer
-// norm's backward pass of 9896 bf16 columns took 399 us, so 381 (an H200, 2026-11-25).
+// norm's backward pass of 9896 bf16 columns took 399 us, so 381 (an H200, 2026-11-25). Tensors are
+// taken to begin with a line; where one does not, its copies are as slow as before.
 int64_t LineOf(const TileKernel& tile, const TileValue& value, const RowCopy& copy,
                int64_t rows_per_cta, int64_t cta_columns, int body);
-// Elements of shared memory for `elements` of a stage that lie so.
+// Elements of shared memory for `elements` of a stage that lie so: whole lines, with room for all
+// of one but the last 16 bytes in front.
 int64_t StagePitch(int64_t elements, int64_t line);
 
 // Copies that bring so many neighbouring columns of a row, wherever among the row's they begin.

@@ -172,6 +172,9 @@ class Verifier {
           (shared_bytes += array.count * DTypeBytes(array.dtype)) > kMaxSharedBytes) {
         return Error("shared array ", array.name, " has ", array.count, " elements");
       }
+      if (array.alignment < 16 || (array.alignment & (array.alignment - 1)) != 0) {
+        return Error("shared array ", array.name, " is aligned to ", array.alignment, " bytes");
+      }
       if (array.lasting < 0) continue;
       if (kernel_.cluster > 1) return Error("a lasting array in a kernel of clusters");
       for (const SharedArray* other = kernel_.shared.data(); other != &array; ++other) {

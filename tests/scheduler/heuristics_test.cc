@@ -94,6 +94,31 @@ const char* const kImages[] = {R"(fusion channels_first {
   output y
 })"};
 
+const char* const kLayerNorm = R"(fusion layer_norm {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: bf16[N]
+  input b: bf16[N]
+  y, mean, rstd = layer_norm(x, w, b, axes=[1])
+  output y
+})";
+std::string LayerNormBackward(bool bias) {
+  return absl::StrCat(R"(fusion layer_norm_backward {
+  symbol M
+  symbol N
+  input grad: bf16[M, N]
+  input x: bf16[M, N]
+  input w: bf16[N]
+  input mean: f32[M]
+  input rstd: f32[M]
+  dx, dw, db = layer_norm_backward(grad, x, mean, rstd, w, axes=[1])
+  output dx
+  output dw
+)",
+                      bias ? "  output db\n}" : "}");
+}
+
 // The plan for a group of M and N, held against the device.
 LaunchPlan ExpectLaunchable(const std::string& text, int64_t m, int64_t n,
                             const DeviceInfo& device) {
@@ -139,7 +164,9 @@ TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
                                kArgmax,
                                kStatesOfAllKinds,
                                kImages[0],
-                               kImages[1]};
+                               kImages[1],
+                               kLayerNorm,
+                               LayerNormBackward(true)};
   std::mt19937_64 bits(1);
   const auto below = [&](size_t n) { return static_cast<size_t>(bits() % n); };
   // As many of each magnitude; every third a multiple of eight.
@@ -158,31 +185,6 @@ TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
   }
 }
 
-const char* const kLayerNorm = R"(fusion layer_norm {
-  symbol M
-  symbol N
-  input x: bf16[M, N]
-  input w: bf16[N]
-  input b: bf16[N]
-  y, mean, rstd = layer_norm(x, w, b, axes=[1])
-  output y
-})";
-std::string LayerNormBackward(bool bias) {
-  return absl::StrCat(R"(fusion layer_norm_backward {
-  symbol M
-  symbol N
-  input grad: bf16[M, N]
-  input x: bf16[M, N]
-  input w: bf16[N]
-  input mean: f32[M]
-  input rstd: f32[M]
-  dx, dw, db = layer_norm_backward(grad, x, mean, rstd, w, axes=[1])
-  output dx
-  output dw
-)",
-                      bias ? "  output db\n}" : "}");
-}
-
 // Rows of any length keep memory busy: an SM has as much of them under way at once, and few of its
 // threads have nothing to do.
 TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
@@ -198,6 +200,14 @@ TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
       EXPECT_GE(ahead, 60 * 1024) << n << t.ToString();
       EXPECT_LE(t.columns_at_once() * 3, n * 4) << n << t.ToString();
     }
+  }
+}
+
+// Few rows too long for that, which no cluster takes in turn.
+TEST(Heuristics, FewLongRowsFitACta) {
+  for (const DeviceInfo& device : Devices()) {
+    for (const int64_t n : {16392, 32776, 40008, 45632, 65528})
+      for (const int64_t m : {1, 10, 70, 300, 4000}) ExpectLaunchable(kLayerNorm, m, n, device);
   }
 }
 
