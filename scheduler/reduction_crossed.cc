@@ -91,8 +91,11 @@ bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
 }
 
 // Short rows of 16-bit data that leave threads idle: three to five vectors each, 64 threads a row
-// at most, those of 128 threads in a CTA. False: they do well as they are.
+// at most, those of 128 threads in a CTA. False: they do well as they are, or are shorter than what
+// was timed.
 bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
+  constexpr int64_t kLeastVectors = 64;
+  if (vectors <= kLeastVectors) return false;
   const int had = s.lanes_per_row * s.warps_per_row;
   const int64_t places = int64_t{had} * s.registers;
   const double idle = static_cast<double>(places - vectors) / static_cast<double>(places);
