@@ -26,6 +26,10 @@ constexpr int64_t kLeastPiece = 4096;
 constexpr int64_t kMostPieceBytes = 256;
 // Elements of a row that a thread has in hand.
 constexpr int kLeastElements = 4, kMostElements = 64;
+// Threads of an SM that pay where rows leave some of them idle.
+constexpr int kUnevenThreads = 1280;
+
+bool IsPowerOfTwo(int n) { return (n & (n - 1)) == 0; }
 
 // Rows of a reduction, in all the ways in which `chosen` may share and keep them.
 class Rows {
@@ -196,8 +200,9 @@ class Rows {
       const bool whole = !s.shift && s.vector > 1 && sized_.columns >= kLeastPiece * cluster;
       if (cluster > 1 && !whole) break;
       const int64_t vectors = CeilDivide(VectorsOf(sized_, s), cluster);
-      for (int registers = 1; registers * s.vector <= kMostElements; registers *= 2) {
-        if (registers * s.vector < kLeastElements) continue;
+      for (const int registers : {1, 2, 3, 4, 5, 6, 8, 16, 32, 64}) {
+        if (registers * s.vector < kLeastElements || registers * s.vector > kMostElements) continue;
+        if (IsEven() && !IsPowerOfTwo(registers)) continue;
         const int64_t threads = CeilDivide(CeilDivide(vectors, registers), 32) * 32;
         if (threads > 1024 || threads * registers > vectors + vectors / 4 + 31) continue;
         s.cluster = cluster;
@@ -321,7 +326,8 @@ class Rows {
   // Threads that an SM is asked to hold: more hide latency, fewer leave each more registers.
   void AskForThreads(Schedule s) {
     std::vector<int> asked;
-    for (const int threads : {256, 384, 512, 768, 1024, 1536}) {
+    for (const int threads : {256, 384, 512, 768, 1024, kUnevenThreads, 1536}) {
+      if (threads == kUnevenThreads && IsEven()) continue;
       s.min_ctas_per_sm = std::max(1, threads / s.threads());
       if (s.min_ctas_per_sm * s.threads() > device_.max_threads_per_sm ||
           absl::c_linear_search(asked, s.min_ctas_per_sm))
@@ -422,6 +428,9 @@ class Rows {
     const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);
     if (HeldWords(s) + ScheduleCollector::kOtherWords <= registers && RoomFor(s) >= 0) Rate(s);
   }
+
+  // Rows that powers of two of whole warps divide: other shares would leave threads idle.
+  bool IsEven() const { return VectorsOf(sized_, chosen_) % 64 == 0; }
 
   // Registers of a thread for what it holds.
   double HeldWords(const Schedule& s) {

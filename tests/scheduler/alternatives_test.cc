@@ -285,6 +285,22 @@ TEST(Alternatives, RowsThatThreadsBringOrLoad) {
   }
 }
 
+// Three, five or six vectors a thread where rows do not divide evenly, and nowhere else.
+TEST(Alternatives, RowsOfAnyLength) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const int64_t n : {4096, 6200, 12888}) {
+    const ScheduleContext context = ContextOf(*group, {{"M", 65536}, {"N", n}}, 16);
+    const Schedule chosen = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, chosen, context);
+    ASSERT_TRUE(list.ok()) << list.status();
+    const bool others = std::any_of(list->begin(), list->end(), [](const Schedule& s) {
+      return s.registers == 3 || s.registers == 5 || s.registers == 6;
+    });
+    EXPECT_EQ(others, n != 4096) << n;
+  }
+}
+
 TEST(Alternatives, NoneWhereThereIsNoChoice) {
   const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
   ASSERT_TRUE(group.ok()) << group.status();
