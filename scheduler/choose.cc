@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
+#include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/trace.h"
 
 namespace seam {
@@ -194,8 +195,7 @@ void AddDivisibility(const SizedGroup& sized, int vector, Schedule& s) {
 }
 
 void AddLines(const SizedGroup& sized, Schedule& s) {
-  constexpr int64_t kLineBytes = 128;
-  const int64_t line = kLineBytes / sized.narrowest_bytes;
+  const int64_t line = kernel::kLineBytes / sized.narrowest_bytes;
   if (sized.columns % line != 0) return;
   std::vector<const SymNode*> symbols;
   for (const std::vector<AxisId>& columns : sized.shape.held) {

@@ -1,5 +1,5 @@
 // Long rows to the CTAs of a cluster, a piece each: a table of pieces that were timed, of which the
-// first that fits is taken.
+// first that fits is taken, or another where a row leaves much of that one unused.
 #include <algorithm>
 #include <optional>
 
@@ -369,11 +369,10 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
       if (larger && larger->stages >= c->stages) c = larger;
     }
     for (const Piece& other : UnevenPiecesFor(sized, states, *c)) {
-      const int cluster = cluster_for(other);
-      std::optional<Schedule> even = cluster > 1 ? in_pieces(other, cluster) : std::nullopt;
-      if (!even) continue;
-      c = even;
-      break;
+      if (std::optional<Schedule> even = in_pieces(other, cluster_for(other))) {
+        c = even;
+        break;
+      }
     }
     if (fits && sized.rows * c->cluster < kFewTurns * ResidentCtas(*c, device)) return false;
     c->grid = CtasOfClusters(sized, *c);

@@ -112,9 +112,7 @@ bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
     each = registers;
   }
   if (each == 0) return false;
-  s.lanes_per_row = std::min(threads, 32);
-  s.warps_per_row = std::max(1, threads / 32);
-  s.registers = each;
+  GiveThreads(threads, each, s);
   s.row_warps = std::max(1, 4 / s.warps_per_row);
   s.min_ctas_per_sm = each == 3 || states == 1 ? 3 : 2;
   return true;
@@ -129,22 +127,19 @@ bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
   constexpr int kShiftedTwo = 320;
   constexpr int64_t kShortVectors = 256;
   if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(vectors, states, s);
-  const auto threads = [&](int each) {
-    return static_cast<int>(CeilDivide(vectors, 32 * each) * 32);
-  };
+  const int in_twos = ThreadsFor(vectors, 2);
   int each = 4;
   if (s.shift) {
-    if (threads(2) <= kShiftedTwo || threads(2) > kMostThreads) return false;
+    if (in_twos <= kShiftedTwo || in_twos > kMostThreads) return false;
   } else {
-    if (s.registers > 2 || threads(2) <= kTwo) return false;
-    each = states == 1 && threads(2) <= kTwoOfOneState ? 2 : 3;
-    if (threads(each) > kMostThreads) return false;
+    if (s.registers > 2 || in_twos <= kTwo) return false;
+    each = states == 1 && in_twos <= kTwoOfOneState ? 2 : 3;
   }
-  s.lanes_per_row = 32;
-  s.warps_per_row = threads(each) / 32;
-  s.registers = each;
+  const int threads = ThreadsFor(vectors, each);
+  if (threads > kMostThreads) return false;
+  GiveThreads(threads, each, s);
   s.row_warps = 1;
-  s.min_ctas_per_sm = threads(each) <= kMostOfTwoCtas ? 2 : 1;
+  s.min_ctas_per_sm = threads <= kMostOfTwoCtas ? 2 : 1;
   return true;
 }
 
@@ -198,10 +193,9 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
       held * sized.widest_bytes * sized.large_inputs / 4 + held * states + kOtherRegisters;
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
-  if (sized.widest_bytes < 4 && !by_ticket && s.persistent &&
-      s.columns_per_step() > sized.columns) {
-    if (ShareCrossedUnevenly(vectors, states, s)) return;
-  }
+  const bool masks = s.persistent && s.columns_per_step() > sized.columns;
+  if (sized.widest_bytes < 4 && !by_ticket && masks && ShareCrossedUnevenly(vectors, states, s))
+    return;
   if (!s.shift && !by_ticket && s.registers == some && threads >= 256 &&
       (few_states || threads <= 384)) {
     PinColumns(sized, s);

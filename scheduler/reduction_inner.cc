@@ -81,16 +81,6 @@ bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
   return true;
 }
 
-// Of a row that CTAs take without one to spare, threads in whole warps.
-int64_t ThreadsFor(int64_t vectors, int each) { return CeilDivide(vectors, 32 * each) * 32; }
-
-void GiveThreads(int64_t threads, int each, Schedule& s) {
-  s.lanes_per_row = 32;
-  s.registers = each;
-  s.warps_per_row = static_cast<int>(threads / 32);
-  s.row_warps = std::max(1, 4 / s.warps_per_row);
-}
-
 // Rows of one narrow input beside weights that do not divide evenly. What little a thread has of
 // registers it has for more CTAs: a row has two barriers, at which a CTA waits, and so many rows
 // must be under way. Three or four vectors, with whichever more CTAs fit an SM; of short rows a
@@ -100,26 +90,27 @@ bool ShareUnevenly(int64_t vectors, Schedule& s) {
   constexpr int64_t kLeastVectors = 64, kWarpVectors = 192, kMostVectors = 2048;
   constexpr int kMostThreads = 480, kLarge = 416, kMostCtas = 16;
   constexpr int kFewWords = 42, kWords = 51, kWarpWords = 64, kManyOfWarpWords = 80;
-  constexpr int kFive = 5;
+  constexpr int kFewVectors = 5;
   if (vectors <= kLeastVectors || vectors > kMostVectors) return false;
   if (vectors <= kWarpVectors) {
     const int64_t whole = CeilDivide(vectors, 32), half = CeilDivide(vectors, 16);
-    const bool halves = half <= kFive && half * 16 < whole * 32;
-    GiveThreads(32, static_cast<int>(halves ? half : whole), s);
-    if (halves) s.lanes_per_row = 16;
-    const int words = s.registers > kFive ? kManyOfWarpWords : kWarpWords;
+    const bool halves = half <= kFewVectors && half * 16 < whole * 32;
+    GiveThreads(halves ? 16 : 32, static_cast<int>(halves ? half : whole), s);
+    s.row_warps = 4;
+    const int words = s.registers > kFewVectors ? kManyOfWarpWords : kWarpWords;
     s.min_ctas_per_sm = 65536 / (s.threads() * words);
     return true;
   }
-  const auto ctas = [&](int64_t threads, int each) {
+  const auto ctas = [&](int each) {
+    const int threads = ThreadsFor(vectors, each);
     const int words = each == 3 || threads > kLarge ? kFewWords : kWords;
-    return static_cast<int>(std::min<int64_t>(kMostCtas, 65536 / (threads * words)));
+    return std::min(kMostCtas, 65536 / (threads * words));
   };
-  const int64_t three = ThreadsFor(vectors, 3), four = ThreadsFor(vectors, 4);
-  const bool in_threes = three <= kMostThreads && ctas(three, 3) > ctas(four, 4);
-  GiveThreads(in_threes ? three : four, in_threes ? 3 : 4, s);
+  const bool in_threes = ThreadsFor(vectors, 3) <= kMostThreads && ctas(3) > ctas(4);
+  const int each = in_threes ? 3 : 4;
+  GiveThreads(ThreadsFor(vectors, each), each, s);
   s.row_warps = 1;
-  s.min_ctas_per_sm = in_threes ? ctas(three, 3) : ctas(four, 4);
+  s.min_ctas_per_sm = ctas(each);
   return true;
 }
 
@@ -129,7 +120,8 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
   constexpr int kWords = 51, kWarpWords = 100;
   if (s.registers != 4) return;
   Schedule five = s;
-  GiveThreads(ThreadsFor(vectors, 5), 5, five);
+  GiveThreads(std::max(32, ThreadsFor(vectors, 5)), 5, five);
+  five.row_warps = std::max(1, 4 / five.warps_per_row);
   const int words = five.warps_per_row > 1 ? kWords : kWarpWords;
   five.min_ctas_per_sm = std::max(1, 65536 / (five.threads() * words));
   const auto rows_at_once = [](const Schedule& t) { return t.min_ctas_per_sm * t.row_warps; };

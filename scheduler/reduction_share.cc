@@ -22,17 +22,26 @@ int RegistersFor(const DeviceInfo& device, int threads) {
   return device.registers_per_sm / (kSchedulers * 32 * warps);
 }
 
+int ThreadsFor(int64_t vectors, int registers) {
+  const int64_t threads = CeilDivide(vectors, registers);
+  return threads < 32 ? PowerOfTwoAtLeast(threads, 32)
+                      : static_cast<int>(CeilDivide(threads, 32) * 32);
+}
+
+void GiveThreads(int threads, int registers, Schedule& s) {
+  s.registers = registers;
+  s.lanes_per_row = std::min(threads, 32);
+  s.warps_per_row = static_cast<int>(CeilDivide(threads, 32));
+}
+
 bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> shares, Schedule& s) {
   for (bool wasteful : {false, true}) {
     for (const Share& share : shares) {
       if (rows.Words(share.registers, s) > kMostWords) continue;
-      int64_t threads = CeilDivide(vectors, share.registers);
-      threads = threads < 32 ? PowerOfTwoAtLeast(threads, 32) : CeilDivide(threads, 32) * 32;
+      const int64_t threads = ThreadsFor(vectors, share.registers);
       if (threads < share.least || threads > share.most) continue;
       if (!wasteful && threads * share.registers * 4 > vectors * 5) continue;
-      s.registers = share.registers;
-      s.lanes_per_row = static_cast<int>(std::min<int64_t>(threads, 32));
-      s.warps_per_row = static_cast<int>(CeilDivide(threads, 32));
+      GiveThreads(static_cast<int>(threads), share.registers, s);
       return true;
     }
   }

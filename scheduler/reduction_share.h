@@ -42,6 +42,12 @@ inline constexpr int64_t kShiftedVectors = 16;
 // Registers for each of so many threads of an SM, whose four schedulers have equal parts of them.
 int RegistersFor(const DeviceInfo& device, int threads);
 
+// Threads that have `vectors` vectors, so many each: a power of two below a warp, whole warps
+// above.
+int ThreadsFor(int64_t vectors, int registers);
+// Gives a row these threads, with so many vectors each.
+void GiveThreads(int threads, int registers, Schedule& schedule);
+
 // Shares a row of `vectors` vectors among lanes and warps: a power of two below a warp, whole warps
 // above. A share that would idle more than a quarter of the row's threads is taken only if there is
 // none better. False if no CTA holds the row.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "scheduler/kernel/rows_ahead.h"
+
 namespace seam::reduction {
 
 bool MayCountRows(const SizedGroup& sized) { return sized.rows <= kIndex32Limit; }
@@ -23,14 +25,14 @@ int64_t RowsAtOnce(const SizedGroup& sized, const Schedule& s) {
 
 int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr int64_t kTurnBytes = 16000, kSmTurnBytes = 32000, kLongestTurnBytes = 131072;
-  constexpr int64_t kLineBytes = 128;
   constexpr int kMostThreads = 512, kUnpacedVectors = 512, kPacedCluster = 2;
   const bool narrow = sized.widest_bytes < 4, one_state = ColumnStates(sized) == 1;
   const bool single =
       s.stages == 1 && (one_state || s.slices > 1) && stage_bytes >= kLongestTurnBytes;
   if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
   if (s.shift && narrow) return s.threads() * s.registers > kUnpacedVectors ? 1 : 0;
-  if (narrow && s.rows_per_cta() > 1 && sized.columns * sized.widest_bytes % kLineBytes != 0)
+  if (narrow && s.rows_per_cta() > 1 &&
+      sized.columns * sized.widest_bytes % kernel::kLineBytes != 0)
     return 0;
   if (s.cluster > 1 && !(narrow && one_state))
     return s.min_ctas_per_sm > 1 && s.cluster > kPacedCluster ? 2 : 1;

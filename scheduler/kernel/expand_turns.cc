@@ -27,11 +27,10 @@ void Expander::PrepareRowCopies() {
     const int64_t line = options_.slices > 1 ? 0
                                              : LineOf(tile_, value, *found[id], at_.rows_per_cta,
                                                       CtaColumns(), has_ends_ ? vector_ : 1);
-    const int64_t pitch = StagePitch(slice_elements_, line);
-    const int array =
-        w_.NewShared(tile_.buffers[value.buffer].name, value.dtype, pitch * SlicePlaces());
-    if (line > 0) out_.shared[array].alignment = line * DTypeBytes(value.dtype);
-    copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array, copies, line, pitch});
+    const int array = w_.NewShared(tile_.buffers[value.buffer].name, value.dtype,
+                                   StagePitch(slice_elements_, line) * SlicePlaces());
+    if (line > 0) out_.shared[array].alignment = kLineBytes;
+    copied_.emplace(static_cast<TileId>(id), CopiedRow{*found[id], array, copies, line});
     copies_per_batch += copies;
   }
   if (copied_.empty()) return;
@@ -72,15 +71,17 @@ SymImporter Expander::SetImporter(SymInt set) const {
   return importer;
 }
 
-// Where the first element that is copied of a set lies in its line of memory, and in shared memory
-// behind the beginning of a stage.
-SymInt Expander::InLine(const CopiedRow& copied, SymInt set) const {
-  if (copied.line == 0) return 0;
+// Where in shared memory the first element that is copied of a set lies: behind the beginning of
+// its place as far as behind that of its line of memory.
+SymInt Expander::InStage(const CopiedRow& copied, SymInt place, SymInt set) const {
+  const SymInt begin = place * StagePitch(slice_elements_, copied.line);
+  if (copied.line == 0) return begin;
   const SymInt first =
       SetImporter(set).Import(copied.from.start) + ends_.head + rank_ * CtaColumns();
-  // Copies begin at multiples of 16 bytes (FindRowCopies), eight of which are a line.
-  const int64_t unit = copied.line / 8;
-  return Mod(FloorDiv(first, unit), 8) * unit;
+  // Copies begin at multiples of 16 bytes (FindRowCopies).
+  constexpr int64_t kUnits = kLineBytes / kCopyBytes;
+  const int64_t unit = copied.line / kUnits;
+  return begin + Mod(FloorDiv(first, unit), kUnits) * unit;
 }
 
 // Starts the copies of a slice of a set of rows, of those that a cluster shares a piece each.
@@ -97,8 +98,7 @@ void Expander::CopySlice(SymInt place, SymInt slice, SymInt set) {
     }
     const bool whole = cluster_ == 1 && options_.slices == 1;
     const SymInt count = whole ? rows * extent : Max(0, Min(SliceColumns(), extent - first));
-    w_.Emit(BulkCopy{copied.array, place * copied.pitch + InLine(copied, set),
-                     tile_.values[id].buffer,
+    w_.Emit(BulkCopy{copied.array, InStage(copied, place, set), tile_.values[id].buffer,
                      importer.Import(copied.from.start) + ends_.head + first,
                      has_ends_ ? InBody(extent) : count, place});
   }
@@ -115,7 +115,8 @@ void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymI
     const SymInt from = Max(first, piece * run);
     const SymInt count = Max(0, Min(end, (piece + 1) * run) - from);
     importer.Map(copied.from.piece.node(), piece);
-    w_.Emit(BulkCopy{copied.array, place * copied.pitch + (from - first), tile_.values[id].buffer,
+    w_.Emit(BulkCopy{copied.array, place * slice_elements_ + (from - first),
+                     tile_.values[id].buffer,
                      importer.Import(copied.from.start) + (from - piece * run), count, place});
   });
 }

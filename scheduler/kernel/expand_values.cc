@@ -46,9 +46,8 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
     load.space = Space::Shared;
     load.array = copied->second.array;
     const SymInt slice = SliceOfUnit();
-    load.index = place_ * copied->second.pitch + InLine(copied->second, set_) +
-                 at_.row_local * space.extent + space.column - ends_.head - rank_ * CtaColumns() -
-                 slice * SliceColumns();
+    load.index = InStage(copied->second, place_, set_) + at_.row_local * space.extent +
+                 space.column - ends_.head - rank_ * CtaColumns() - slice * SliceColumns();
   }
   if (const auto row = async_.find(id); row != async_.end()) {
     load.space = Space::Shared;

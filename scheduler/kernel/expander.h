@@ -176,8 +176,7 @@ class Expander {
     RowCopy from;
     int array;
     int64_t copies;
-    int64_t line;   // Elements of a line of memory, or 0 (LineOf).
-    int64_t pitch;  // Elements from a stage or slice to the next.
+    int64_t line;  // Elements of a line of memory, or 0 (LineOf).
   };
   struct EndsAhead {
     int space, fragment;
@@ -412,7 +411,7 @@ class Expander {
   void PrepareRowCopies();
   int SlicePlaces() const;
   SymImporter SetImporter(SymInt set) const;
-  SymInt InLine(const CopiedRow& copied, SymInt set) const;
+  SymInt InStage(const CopiedRow& copied, SymInt place, SymInt set) const;
   void FindPlace();
   void CopySlice(SymInt place, SymInt slice, SymInt set);
   void CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymInt first,

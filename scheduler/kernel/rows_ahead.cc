@@ -5,8 +5,6 @@
 namespace seam::kernel {
 namespace {
 
-constexpr int kCopyBytes = 16, kLineBytes = 128;
-
 // Columns of a row before the first of its body.
 SymInt HeadOf(const TileKernel& tile, int body) {
   return body > 1 ? Mod(-RowStart(tile), body) : SymInt(0);

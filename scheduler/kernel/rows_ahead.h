@@ -40,7 +40,10 @@ std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_
 // pieces threads load as fast. Source: images timed side by side on an H200, docs/schedulers.md.
 inline constexpr int64_t kLeastPieceBytes = 6144;
 
-// Elements of a line of memory, 128 bytes, where the parts of rows that CTAs copy begin anywhere in
+// Bytes at whose multiples copies begin and end, and of a line of memory.
+inline constexpr int kCopyBytes = 16, kLineBytes = 128;
+
+// Elements of a line of memory where the parts of rows that CTAs copy begin anywhere in
 // one; 0 where all begin with one, or where they come in pieces. Copies whose ends lie differently
 // in their lines are slower, so that such a row lies in shared memory as it does in memory: a layer
 // norm's backward pass of 9896 bf16 columns took 399 us, so 381 (an H200, 2026-11-25). Tensors are

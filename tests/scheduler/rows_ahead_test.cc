@@ -221,6 +221,31 @@ TEST(RowsAhead, LieAsInTheLinesOfMemory) {
   EXPECT_THAT(result.kernel_text, HasSubstr(array("bf16", 256, 2)));
 }
 
+// Of rows that copies bring, vectors outside are skipped: no element is selected by a mask, in the
+// passes that reduce nor, of what is kept between them, in later ones.
+TEST(RowsAhead, VectorsOutsideAreSkipped) {
+  for (const bool reread : {false, true}) {
+    const auto edit = [&](Schedule& s) {
+      s.grid = 2;
+      s.stages = 2;
+      s.reread = reread;
+      s.one_launch = false;
+      s.lanes_per_row = 32;
+      s.warps_per_row = s.row_warps = 1;
+      s.registers = 2;
+    };
+    for (const int64_t n : {88, 256, 264, 392}) {
+      const GroupResult result =
+          ExpectRight(NormBackward("bf16"), {.sizes = {{"M", 21}, {"N", n}}, .edit = edit});
+      // Not of the kernel that finishes what CTAs leave.
+      const std::string text =
+          result.kernel_text.substr(0, result.kernel_text.find("kernel backward_reduction_finish"));
+      EXPECT_THAT(text, HasSubstr("if thread + 32*u < N_by8")) << n;
+      EXPECT_THAT(text, Not(HasSubstr("where("))) << n;
+    }
+  }
+}
+
 TEST(RowsAhead, PitchHasRoomForEveryPlaceInALine) {
   EXPECT_EQ(kernel::StagePitch(1000, 0), 1000);
   for (const int64_t line : {32, 64, 128}) {
