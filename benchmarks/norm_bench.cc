@@ -8,9 +8,11 @@
 //
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
-// device-to-device memcpy of 1 GB. With --shapes, problems of so many rows and columns, each timed
-// as one of 400 launches of a CUDA graph beside a memcpy of the tensor in such a graph. --tune also
-// times the alternatives of scheduler/alternatives.h and prints the best beside the heuristic's;
+// device-to-device memcpy of 1 GB. A dtype bf16+f32 is of bf16 data beside f32 weights;
+// add_layer_norm and add_rms_norm add a residual first and return the sum. With --shapes, problems
+// of so many rows and columns, each timed as one of 400 launches of a CUDA graph beside a memcpy of
+// the tensor in such a graph. --tune also times the alternatives of scheduler/alternatives.h and
+// prints the best beside the heuristic's;
 // --vary "registers=2,4 stages=2,3 pace=0,1" those that differ in these fields
 // (scheduler/variants.h), and prints all;
 // with --apart, partial states are finished by kernels of their own; with --any-order, sums over
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -59,29 +62,49 @@ struct Options {
   std::string json;
 };
 
-// x [M, N] and weights of `dtype`; statistics are returned where frameworks return them, in f32.
-absl::StatusOr<Fusion> Graph(const std::string& op, DType dtype) {
+struct DTypes {
+  DType data, weights;
+};
+
+// "bf16", or "bf16+f32".
+std::optional<DTypes> ParseDTypes(absl::string_view text) {
+  const std::vector<absl::string_view> names = absl::StrSplit(text, '+');
+  const std::optional<DType> data = ParseDType(names.front());
+  const std::optional<DType> weights = ParseDType(names.back());
+  if (names.size() > 2 || !data || !weights) return std::nullopt;
+  return DTypes{*data, *weights};
+}
+
+// x [M, N]; statistics are returned where frameworks return them, in f32.
+absl::StatusOr<Fusion> Graph(const std::string& op, const DTypes& dtypes) {
   FusionBuilder b(op);
+  const auto [dtype, weights] = dtypes;
   const SymInt m = b.Symbol("M", 1, 1 << 28), n = b.Symbol("N", 1, 1 << 24);
-  const ValId x = b.Input("x", dtype, {m, n});
-  if (op == "layer_norm") {
+  ValId x = b.Input("x", dtype, {m, n});
+  std::string norm = op;
+  if (absl::StartsWith(op, "add_")) {
+    norm = op.substr(4);
+    x = b.Add(x, b.Input("residual", dtype, {m, n}));
+    b.Output(x);
+  }
+  if (norm == "layer_norm") {
     const NormResult r =
-        LayerNorm(b, x, {1}, b.Input("w", dtype, {n}), b.Input("b", dtype, {n}), 1e-5);
+        LayerNorm(b, x, {1}, b.Input("w", weights, {n}), b.Input("b", weights, {n}), 1e-5);
     for (ValId v : {r.y, r.mean, r.rstd}) b.Output(v);
-  } else if (op == "rms_norm") {
-    const RmsNormResult r = RmsNorm(b, x, {1}, b.Input("w", dtype, {n}), 1e-6);
+  } else if (norm == "rms_norm") {
+    const RmsNormResult r = RmsNorm(b, x, {1}, b.Input("w", weights, {n}), 1e-6);
     for (ValId v : {r.y, r.rstd}) b.Output(v);
   } else if (op == "softmax") {
     b.Output(Softmax(b, x, 1));
   } else if (op == "softmax_backward") {
     b.Output(SoftmaxBackward(b, b.Input("grad", dtype, {m, n}), x, 1));
   } else if (op == "layer_norm_backward") {
-    const ValId grad = b.Input("grad", dtype, {m, n}), w = b.Input("w", dtype, {n});
+    const ValId grad = b.Input("grad", dtype, {m, n}), w = b.Input("w", weights, {n});
     const ValId mean = b.Input("mean", DType::F32, {m}), rstd = b.Input("rstd", DType::F32, {m});
     const NormGradients r = LayerNormBackward(b, grad, x, mean, rstd, w, {1});
     for (ValId v : {r.x, r.weight, r.bias}) b.Output(v);
   } else if (op == "rms_norm_backward") {
-    const ValId grad = b.Input("grad", dtype, {m, n}), w = b.Input("w", dtype, {n});
+    const ValId grad = b.Input("grad", dtype, {m, n}), w = b.Input("w", weights, {n});
     const RmsNormGradients r =
         RmsNormBackward(b, grad, x, b.Input("rstd", DType::F32, {m}), w, {1});
     for (ValId v : {r.x, r.weight}) b.Output(v);
@@ -229,11 +252,34 @@ class Bench {
   std::unique_ptr<cuda::PoolAllocator> pool_;
 };
 
+// What was compiled for a size: the most registers of its kernels, what they spill, and how they
+// are scheduled.
+struct Kernels {
+  int registers = 0, spills = 0;
+  std::string text;
+};
+absl::StatusOr<Kernels> KernelsOf(const Executable& executable, const Symbols& symbols) {
+  SEAM_ASSIGN_OR_RETURN(const std::vector<GroupReport> reports, executable.CompileFor(symbols));
+  Kernels kernels;
+  std::vector<std::string> schedules;
+  for (const GroupReport& report : reports) {
+    schedules.push_back(report.schedule);
+    for (const KernelReport& kernel : report.kernels) {
+      kernels.registers = std::max(kernels.registers, kernel.registers);
+      kernels.spills += kernel.spill_store_bytes;
+    }
+  }
+  kernels.text =
+      absl::StrCat(kernels.spills > 0 ? absl::StrCat("spills ", kernels.spills, " bytes; ") : "",
+                   absl::StrJoin(schedules, "; then "));
+  return kernels;
+}
+
 absl::Status Run(const Options& options) {
   SEAM_ASSIGN_OR_RETURN(Bench bench, Bench::Create());
   SEAM_ASSIGN_OR_RETURN(const double copy_rate, bench.MemcpyBytesPerSecond());
   std::printf("%s, memcpy of 1 GB: %.0f GB/s\n", bench.name().c_str(), copy_rate * 1e-9);
-  std::printf("%-18s %5s %8s %9s %9s %9s %5s  %s\n", "operation", "dtype", "columns", "ms", "GB/s",
+  std::printf("%-19s %8s %8s %9s %9s %9s %5s  %s\n", "operation", "dtype", "columns", "ms", "GB/s",
               "fraction", "regs", "schedule");
   const bool in_graph = !options.shapes.empty();
   std::vector<std::pair<int64_t, int64_t>> shapes = options.shapes;
@@ -243,12 +289,12 @@ absl::Status Run(const Options& options) {
   absl::Status failed;  // The last wrong result.
   for (const std::string& op : options.ops) {
     for (const std::string& dtype_name : options.dtypes) {
-      const std::optional<DType> dtype = ParseDType(dtype_name);
-      if (!dtype) return absl::InvalidArgumentError(absl::StrCat("no dtype ", dtype_name));
+      const std::optional<DTypes> dtypes = ParseDTypes(dtype_name);
+      if (!dtypes) return absl::InvalidArgumentError(absl::StrCat("no dtype ", dtype_name));
       for (const auto& [m, n] : shapes) {
         const Symbols symbols = {{"M", m}, {"N", n}};
         // One a size: it keeps the kernels that are tried.
-        SEAM_ASSIGN_OR_RETURN(Fusion graph, Graph(op, *dtype));
+        SEAM_ASSIGN_OR_RETURN(Fusion graph, Graph(op, *dtypes));
         CompileOptions compile;
         compile.backend = BackendKind::kCuda;
         compile.use_cache = compile.use_tuned = false;
@@ -280,21 +326,14 @@ absl::Status Run(const Options& options) {
           const Schedule& schedule = candidates[c];
           if (c > 0 && !compiled[c].ok()) continue;  // Too much memory.
           SEAM_RETURN_IF_ERROR(compiled[c].status());
-          const Executable& executable = *compiled[c];
-          SEAM_ASSIGN_OR_RETURN(const std::vector<GroupReport> reports,
-                                executable.CompileFor(symbols));
-          int registers = 0, spills = 0;
-          std::vector<std::string> schedules;
-          for (const GroupReport& report : reports) {
-            schedules.push_back(report.schedule);
-            for (const KernelReport& kernel : report.kernels) {
-              registers = std::max(registers, kernel.registers);
-              spills += kernel.spill_store_bytes;
-            }
+          const Executable* executable = &*compiled[c];
+          SEAM_ASSIGN_OR_RETURN(Kernels kernels, KernelsOf(*executable, symbols));
+          if (c == 0 && kernels.spills > 0 && found.ok() && !options.apart) {
+            // Users get fewer CTAs an SM then.
+            executable = &group;
+            SEAM_ASSIGN_OR_RETURN(kernels, KernelsOf(*executable, symbols));
           }
-          const std::string text =
-              absl::StrCat(spills > 0 ? absl::StrCat("spills ", spills, " bytes; ") : "",
-                           absl::StrJoin(schedules, "; then "));
+          const auto& [registers, spills, text] = kernels;
           if (c > 0 && spills > 0 && options.vary.empty()) continue;  // Slow.
           double bytes = 0;
           // A few rows; of the schedule that is chosen, as many as give CTAs several in turn.
@@ -306,17 +345,17 @@ absl::Status Run(const Options& options) {
           for (const SymbolFact& fact : schedule.facts) {
             if (fact.symbol == "M") checked = CeilDivide(checked, fact.multiple) * fact.multiple;
           }
-          if (absl::Status s = bench.Check(executable, {{"M", checked}, {"N", n}}); !s.ok()) {
+          if (absl::Status s = bench.Check(*compiled[c], {{"M", checked}, {"N", n}}); !s.ok()) {
             failed = absl::Status(s.code(), absl::StrCat(op, " ", dtype_name, " ", n, " [", text,
                                                          "]: ", s.message()));
             std::printf("%s\n", std::string(failed.message()).c_str());
             continue;
           }
           SEAM_ASSIGN_OR_RETURN(const double ms,
-                                bench.TimeGroup(executable, symbols, in_graph, &bytes));
+                                bench.TimeGroup(*executable, symbols, in_graph, &bytes));
           const double rate = bytes / (ms * 1e-3);
           const std::string line =
-              absl::StrFormat("%-18s %5s %8d %9.4f %9.0f %9.3f %5d  %s", op, dtype_name, n, ms,
+              absl::StrFormat("%-19s %8s %8d %9.4f %9.0f %9.3f %5d  %s", op, dtype_name, n, ms,
                               rate * 1e-9, rate / copy_rate, registers, text);
           char json[512];
           std::snprintf(json, sizeof json,
@@ -331,7 +370,8 @@ absl::Status Run(const Options& options) {
         }
         if (timed.empty()) continue;
         if (in_graph) {
-          SEAM_ASSIGN_OR_RETURN(const double copy, bench.CopyInGraph(m * n * DTypeBytes(*dtype)));
+          SEAM_ASSIGN_OR_RETURN(const double copy,
+                                bench.CopyInGraph(m * n * DTypeBytes(dtypes->data)));
           std::printf("%lld rows, in a graph; a memcpy of the tensor: %.4f ms\n",
                       static_cast<long long>(m), copy);
           timed[0].json.pop_back();

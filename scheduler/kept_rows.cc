@@ -75,18 +75,28 @@ std::vector<const SymNode*> KeptRows::ColumnDivisors(bool of_shared) const {
   return found;
 }
 
-double KeptRows::AlikeWords() const {
-  double words = 0;
+template <typename Visitor>
+void KeptRows::VisitAlike(Visitor visit) const {
   const kernel::TileKernel& tile = traced_.tile;
   for (const kernel::TileValue& v : tile.values) {
     const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(v.index, tile.row);
     const bool of_column = absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
       return space.column.is_symbolic() && kernel::DependsOn(v.index, space.column);
     });
-    if (v.kind == kernel::TileKind::Load && of_column && !of_row)
-      words += DTypeBytes(v.dtype) / 4.0;
+    if (v.kind == kernel::TileKind::Load && of_column && !of_row) visit(DTypeBytes(v.dtype));
   }
+}
+
+double KeptRows::AlikeWords() const {
+  double words = 0;
+  VisitAlike([&](int bytes) { words += bytes / 4.0; });
   return words;
+}
+
+int KeptRows::AlikeBytes() const {
+  int widest = 0;
+  VisitAlike([&](int bytes) { widest = std::max(widest, bytes); });
+  return widest;
 }
 
 kernel::KeptWindow KeptRows::WindowOf(const kernel::TileReduction& r, const Schedule& s) const {

@@ -32,6 +32,8 @@ class KeptRows {
 
   // Registers for what all rows read alike at a point, weights above all.
   double AlikeWords() const;
+  // Bytes of the widest of these; 0 if there are none.
+  int AlikeBytes() const;
 
   // Of reductions that keep some columns: registers of a thread for its states, and after so many
   // columns it is the same ones' turn again; 0 where that is not known.
@@ -62,6 +64,9 @@ class KeptRows {
 
  private:
   bool IsShared(const kernel::TileValue& value) const;
+  // Calls `visit(bytes of an element)` for each load that all rows read alike.
+  template <typename Visitor>
+  void VisitAlike(Visitor visit) const;
   kernel::KeptWindow WindowOf(const kernel::TileReduction& r, const Schedule& s) const;
   KeptRows(const SizedGroup& sized, TracedKernel traced);
 

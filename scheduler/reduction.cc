@@ -123,6 +123,10 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
       SEAM_ASSIGN_OR_RETURN(const bool chosen, ChooseCluster(sized, rows, 0, inner));
       if (chosen) return absl::OkStatus();
     }
+    if (IsBesideWideWeights(sized, rows, inner)) {
+      inner.vector = 16 / rows.AlikeBytes();
+      SEAM_ASSIGN_OR_RETURN(rows, KeptRows::Of(sized, inner));
+    }
     ChooseInner(sized, rows, inner);
     return absl::OkStatus();
   };

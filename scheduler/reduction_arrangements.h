@@ -19,6 +19,12 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,
                                    const Schedule& schedule);
 
+// Whether rows lie beside weights of wider elements, more than a word a column or unaligned ones,
+// and nothing crosses them. A vector of 16 bytes of weights then sets how many columns lanes step
+// by: neighbouring lanes' pieces of longer vectors are 32 bytes apart, and caches take twice as
+// long for them.
+bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Schedule& schedule);
+
 // Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
 // the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
 // memory; warps down the other columns.

@@ -47,6 +47,12 @@ constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
                                      {8192, 8, 256, 2, 2},
                                      {32768, 16, 512, 1, 2, true},
                                      {16384, 16, 512, 1, 3}};
+// Beside many weights of wider elements, of one input.
+constexpr Piece kWideWeightsPieces[] = {{10240, 1, 320, 2, 2},
+                                        {6144, 2, 192, 2, 3},
+                                        {8192, 8, 256, 2, 2},
+                                        {32768, 16, 512, 1, 2, true},
+                                        {16384, 16, 512, 1, 3}};
 constexpr Piece kWidePieces[] = {
     {7168, 2, 256, 1, 3},   {8192, 2, 1024, 1, 3},  {4096, 8, 256, 2, 3},
     {4096, 16, 256, 3, 3},  {8192, 16, 256, 3, 2},  {8192, 16, 256, 2, 2},
@@ -81,9 +87,16 @@ constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
                                        {4096, 16, 512, 1, 3},
                                        {16384, 16, 512, 1, 1, true}};
 
-// Those that such pieces leave idle threads in: of one state a column, and several.
+// Those that such pieces leave idle threads in: of narrow data without weights in long rows and
+// beside few in a CTA's, of wider data without in short rows and beside weights in long ones, of
+// one state a column, and several.
+constexpr Piece kUnevenNarrowPieces[] = {{24576, 8, 256, 2, 2, true}, {16384, 16, 256, 3, 2, true}};
+constexpr Piece kUnevenFewWeightsPieces[] = {{16384, 1, 640, 1, 2}};
+constexpr Piece kUnevenWidePieces[] = {{4096, 4, 256, 3, 2}};
+constexpr Piece kUnevenWideLongPieces[] = {{16384, 16, 512, 1, 2}};
 constexpr Piece kUnevenOneStatePieces[] = {{6912, 2, 288, 2, 3}};
-constexpr Piece kUnevenStatesPieces[] = {{7680, 2, 320, 2, 3, true}, {8192, 2, 512, 1, 3}};
+constexpr Piece kUnevenStatesPieces[] = {
+    {7680, 2, 320, 2, 3, true}, {8192, 2, 512, 1, 3}, {16384, 8, 512, 1, 3, true}};
 
 // A row for which there is one stage comes in slices, one or more vectors of each thread, with all
 // that there is room for to spare: they are under way while the cluster exchanges sums. Source:
@@ -102,9 +115,17 @@ void CutInSlices(int64_t stage_bytes, int64_t room, Schedule& s) {
 
 // Registers beside what a thread keeps through all turns where it reads rows again from shared
 // memory.
-constexpr int kRereadRegisters = 30;
+constexpr int kRereadRegisters = 32;
 
-// Columns that one CTA handles as well, where it keeps states of them and elsewhere.
+// Columns from which on rows without weights leave enough of a piece unused to go in others.
+constexpr int64_t kUnevenNarrowColumns = 131072;
+
+// Registers beside what a thread keeps of weights of wider elements, which take whole words.
+constexpr int kWideWeightRegisters = 20;
+
+// Columns that one CTA handles as well, beside weights of wider elements, where it keeps states of
+// columns, and elsewhere.
+constexpr int64_t kWideWeightsCtaColumns = 8192;
 constexpr int64_t kCtaColumns = 12288, kUnevenCtaColumns = 16384, kStatesCtaColumns = 12288,
                   kOneStateCtaColumns = 8192, kFewRowsCtaColumns = 8192,
                   kWideStatesCtaColumns = 6144;
@@ -122,7 +143,14 @@ bool AreFewWithStates(const SizedGroup& sized, int states) {
          sized.rows >= kLeastTurns * sms && sized.rows <= kMostTurns * sms;
 }
 
-absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int states) {
+// Rows of one narrow input beside many weights of wider elements.
+bool AreBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, int states) {
+  return states == 0 && sized.widest_bytes < 4 && rows.AlikeBytes() > sized.widest_bytes &&
+         rows.AlikeWords() > kManyWeights && sized.large_inputs == 1;
+}
+
+absl::Span<const Piece> PiecesFor(const SizedGroup& sized, const KeptRows& rows, int states) {
+  const double weights = rows.AlikeWords();
   const bool narrow = sized.widest_bytes < 4;
   if (states == 0 && sized.run < sized.columns) {
     if (sized.columns > kLongInPieces) return kLongestInPieces;
@@ -131,6 +159,7 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int s
   }
   if (states == 0) {
     const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
+    if (AreBesideWideWeights(sized, rows, states)) return kWideWeightsPieces;
     if (narrow) {
       return many_weights  ? absl::MakeSpan(kWeightedPieces)
              : weights > 0 ? absl::MakeSpan(kFewWeightsPieces)
@@ -144,12 +173,35 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, double weights, int s
 }
 
 // Pieces to try instead of one that has `c` idle threads.
-absl::Span<const Piece> UnevenPiecesFor(const SizedGroup& sized, int states, const Schedule& c) {
-  if (sized.widest_bytes >= 4 || states == 0 || c.cluster == 1 ||
-      c.columns_at_once() == sized.columns || AreFewWithStates(sized, states)) {
+absl::Span<const Piece> UnevenPiecesFor(const SizedGroup& sized, double weights, int states,
+                                        const Schedule& c) {
+  const bool narrow = sized.widest_bytes < 4;
+  if (c.columns_at_once() == sized.columns) return {};
+  if (states == 0) {
+    if (sized.run < sized.columns || sized.large_inputs != 1) return {};
+    if (narrow && weights == 0 && sized.columns > kUnevenNarrowColumns) return kUnevenNarrowPieces;
+    if (narrow && weights > 0 && weights < kManyWeights && c.cluster == 1)
+      return kUnevenFewWeightsPieces;
+    if (!narrow && weights == 0 && c.cluster == 2) return kUnevenWidePieces;
+    if (!narrow && weights > 0 && c.stages == 0) return kUnevenWideLongPieces;
     return {};
   }
+  if (!narrow || c.cluster == 1 || AreFewWithStates(sized, states)) return {};
   return states == 1 ? absl::MakeSpan(kUnevenOneStatePieces) : kUnevenStatesPieces;
+}
+
+// A third stage of rows that come in two and are read again from there beside weights, where they
+// leave threads idle and the room unused.
+void AddStage(const SizedGroup& sized, const KeptRows& rows, double weights, int states,
+              int64_t stage_bytes, Schedule& c) {
+  constexpr int kStages = 3;
+  if (states == 0 && weights > 0 && c.reread && c.stages == kStages - 1 && c.min_ctas_per_sm == 1 &&
+      c.columns_at_once() != sized.columns &&
+      kStages * stage_bytes + rows.StateBytes(c) + kOtherSharedBytes <=
+          sized.context.device.smem_bytes_per_cta) {
+    c.stages = kStages;
+    StayTogether(sized, stage_bytes, c);
+  }
 }
 
 // Whether an SM has room for a second CTA, of rows that come in two stages and are read again from
@@ -308,7 +360,9 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   // What a CTA for each row does faster if it has masks.
   const bool uneven = states == 0 && VectorsOf(sized, s) % kUnmaskedVectors != 0 &&
                       IsOneNarrowInputBesideWeights(sized, rows, s);
+  const bool wide_weights = AreBesideWideWeights(sized, rows, states);
   const int64_t enough = uneven                                   ? kUnevenCtaColumns
+                         : wide_weights                           ? kWideWeightsCtaColumns
                          : states == 0                            ? kCtaColumns
                          : sized.widest_bytes >= 4                ? kWideStatesCtaColumns
                          : AreFewWithStates(sized, states)        ? kFewRowsCtaColumns
@@ -338,8 +392,9 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     c.tickets = piece.stages > 1 && !sized.shape.crosses_all_rows() && MayCountRows(sized);
     const int registers = std::min(255, 65536 / (c.threads() * piece.ctas_per_sm));
     const double words = states + weights + (c.reread ? 0 : sized.input_words);
-    if (c.registers * c.vector * words >
-        registers - (c.reread ? kRereadRegisters : kOtherRegisters))
+    if (c.registers * c.vector * words > registers - (c.reread       ? kRereadRegisters
+                                                      : wide_weights ? kWideWeightRegisters
+                                                                     : kOtherRegisters))
       return std::nullopt;
     const int64_t stage = pinned_rows.StageBytes(c);
     if (stage == 0) return std::nullopt;
@@ -355,7 +410,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   const auto cluster_for = [&](const Piece& piece) {
     return PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
   };
-  for (const Piece& piece : PiecesFor(sized, weights, states)) {
+  for (const Piece& piece : PiecesFor(sized, rows, states)) {
     std::optional<Schedule> c = in_pieces(piece, cluster_for(piece));
     if (!c) continue;
     const int half = HalfOf(sized, piece, states, c->cluster);
@@ -368,12 +423,13 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
       std::optional<Schedule> larger = in_pieces(twice, half);
       if (larger && larger->stages >= c->stages) c = larger;
     }
-    for (const Piece& other : UnevenPiecesFor(sized, states, *c)) {
+    for (const Piece& other : UnevenPiecesFor(sized, weights, states, *c)) {
       if (std::optional<Schedule> even = in_pieces(other, cluster_for(other))) {
         c = even;
         break;
       }
     }
+    AddStage(sized, rows, weights, states, pinned_rows.StageBytes(*c), *c);
     if (fits && sized.rows * c->cluster < kFewTurns * ResidentCtas(*c, device)) return false;
     c->grid = CtasOfClusters(sized, *c);
     PinColumns(sized, *c);

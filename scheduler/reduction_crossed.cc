@@ -100,14 +100,16 @@ bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
   const int64_t places = int64_t{had} * s.registers;
   const double idle = static_cast<double>(places - vectors) / static_cast<double>(places);
   if (states > 1) {
-    if (s.registers > 2 && idle <= 0.2) return false;
-  } else if (idle <= (s.registers == 1 || had > 64 ? 0.15 : 0.25)) {
+    if (s.registers > 1 && idle <= (s.registers > 2 ? 0.2 : 0.1)) return false;
+  } else if (s.registers > 1 && had <= 64 && idle <= 0.25) {
     return false;
   }
   int threads = 0, each = 0;
   for (const int registers : {4, 3, 5}) {
     const int t = PowerOfTwoAtLeast(CeilDivide(vectors, registers), 64);
     if (t * registers < vectors || (each > 0 && t * registers >= threads * each)) continue;
+    // Of one state, and where three idle no more than a quarter, timed to be slower.
+    if (registers == 5 && t < 32 && (states == 1 || vectors * 4 > 3 * 32 * 3)) continue;
     threads = t;
     each = registers;
   }
@@ -119,18 +121,31 @@ bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
 }
 
 // Rows of 16-bit data that leave threads idle, in whole warps: two or three vectors a thread where
-// a CTA has few enough threads for another one beside it on an SM, three where it has not; of
-// shifted rows for which two vectors take 320 to 512 threads four. False: they do well as they are.
+// a CTA has few enough threads for another one beside it on an SM, three where it has not, and
+// instead of four of which a row has fewer; of shifted rows two of short ones, and four where two
+// take 320 to 512 threads. False: they do well as they are.
 // Source: docs/schedulers.md, "Rows of any length".
 bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
   constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512;
   constexpr int kShiftedTwo = 320;
-  constexpr int64_t kShortVectors = 256;
+  constexpr int64_t kShortVectors = 256, kFewVectors = 320, kMostInThrees = 384;
   if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(vectors, states, s);
   const int in_twos = ThreadsFor(vectors, 2);
   int each = 4;
+  if (s.shift && vectors <= kShortVectors) {
+    if (vectors <= kShortVectors / 2) return false;
+    GiveThreads(in_twos, 2, s);
+    s.row_warps = 1;
+    s.min_ctas_per_sm = kMostThreads / in_twos;
+    return true;
+  }
   if (s.shift) {
     if (in_twos <= kShiftedTwo || in_twos > kMostThreads) return false;
+  } else if (states > 1 && s.registers == 4 && vectors > kFewVectors && vectors <= kMostInThrees) {
+    GiveThreads(kMostInThrees / 3, 3, s);
+    s.row_warps = 1;
+    s.min_ctas_per_sm = 3;
+    return true;
   } else {
     if (s.registers > 2 || in_twos <= kTwo) return false;
     each = states == 1 && in_twos <= kTwoOfOneState ? 2 : 3;
@@ -141,6 +156,20 @@ bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
   s.row_warps = 1;
   s.min_ctas_per_sm = threads <= kMostOfTwoCtas ? 2 : 1;
   return true;
+}
+
+// The same of wider data: two CTAs an SM, and short rows with three vectors a thread.
+void ShareWideUnevenly(int64_t vectors, int few, Schedule& s) {
+  constexpr int64_t kLeastVectors = 128, kMostVectors = 192;
+  constexpr int kMostOfTwoCtas = 384;
+  if (s.registers != few) return;
+  if (vectors > kLeastVectors && vectors <= kMostVectors) {
+    GiveThreads(kMostVectors / 3, 3, s);
+    s.row_warps = 2;
+    s.min_ctas_per_sm = 5;
+  } else if (s.threads() <= kMostOfTwoCtas) {
+    s.min_ctas_per_sm = std::max(2, s.min_ctas_per_sm);
+  }
 }
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
@@ -161,7 +190,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   if (ahead && !by_ticket && ShareFewTurns(sized, rows, states, s)) return;
   if (ahead && sized.widest_bytes >= 4) {
     // The threads of a larger CTA of shifted rows would have no registers for their ends.
-    const Share shares[] = {{few, 32, 512}, {2 * some, 128, s.shift ? 384 : 256}, {some, 1, 1024}};
+    const Share shares[] = {{few, 32, 512}, {2 * some, 128, s.shift ? 512 : 256}, {some, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (by_ticket) {
     const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
@@ -209,6 +238,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
                              : s.threads() > 256                 ? (few_states ? 480 : 768)
                                                                  : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
+  if (wide && masks && !s.shift) ShareWideUnevenly(vectors, few, s);
   // Of rows that go by ticket, and of small CTAs with many columns a thread, no SM has less.
   if (s.registers >= 2 * some && (by_ticket || s.threads() < 128))
     s.min_ctas_per_sm = static_cast<int>(CeilDivide(threads_per_sm, s.threads()));

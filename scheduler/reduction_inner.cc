@@ -1,6 +1,7 @@
 // Rows whose columns are neighbours in memory, to some lanes, some warps or a CTA: as many vectors
 // a thread, and as many CTAs an SM, as its registers are good for.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "scheduler/reduction_arrangements.h"
@@ -49,21 +50,29 @@ std::vector<Share> OfNarrowVectors(absl::Span<const Share> shares, const SizedGr
 }
 
 // A row of one narrow input without weights, whose lanes with two vectors each would idle more than
-// an eighth of the time: fewer lanes with up to eight, the most that idle no more than that.
+// an eighth of the time: fewer lanes with up to eight, the most that idle no more than that, or
+// else those that idle least.
 bool ShareEvenly(int64_t vectors, Schedule& s) {
   constexpr int kMostVectors = 8, kIdle = 8;
   const auto idles = [&](int64_t places) { return (places - vectors) * kIdle > places; };
-  const int64_t in_twos = CeilDivide(vectors, 2);
-  if (vectors < kMostVectors ||
-      !idles(2 * (in_twos <= 32 ? PowerOfTwoAtLeast(in_twos, 32) : CeilDivide(in_twos, 32) * 32)))
-    return false;
-  for (int lanes = 32; lanes >= 4; lanes /= 2) {
+  const int64_t in_twos = 2 * int64_t{ThreadsFor(vectors, 2)};
+  if (vectors < kMostVectors || !idles(in_twos)) return false;
+  int64_t fewest = in_twos;
+  for (int lanes = 32; lanes >= 4 && idles(fewest); lanes /= 2) {
     const int64_t each = CeilDivide(vectors, lanes);
-    if (each > kMostVectors) return false;
-    if (idles(each * lanes)) continue;
-    s.lanes_per_row = lanes;
-    s.warps_per_row = 1;
-    s.registers = static_cast<int>(each);
+    if (each > kMostVectors) break;
+    if (each * lanes >= fewest) continue;
+    fewest = each * lanes;
+    GiveThreads(lanes, static_cast<int>(each), s);
+  }
+  return fewest < in_twos;
+}
+
+// The same beside a few weights, where two vectors each take two warps or three: three each.
+bool ShareFewWeights(int64_t vectors, Schedule& s) {
+  for (const int64_t in_twos : {64, 128}) {
+    if (vectors <= in_twos || vectors > in_twos / 2 * 3 - (in_twos == 128 ? 32 : 0)) continue;
+    GiveThreads(static_cast<int>(in_twos / 2), 3, s);
     return true;
   }
   return false;
@@ -81,6 +90,54 @@ bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
   return true;
 }
 
+// Vectors that a thread may have of rows beside weights of wider elements, and the registers that
+// this takes, in order of preference.
+struct NarrowShare {
+  int vectors, words;
+};
+absl::Span<const NarrowShare> NarrowSharesFor(const SizedGroup& sized, const KeptRows& rows,
+                                              bool shift) {
+  static constexpr NarrowShare kInputs[] = {{6, 64}, {8, 72}, {5, 56}, {7, 64}};
+  static constexpr NarrowShare kOneWord[] = {{5, 40}, {6, 40}, {8, 56}, {7, 56}};
+  static constexpr NarrowShare kShifted[] = {{8, 48}, {5, 44}, {6, 48}};
+  static constexpr NarrowShare kEven[] = {{5, 40}, {6, 48}, {8, 64}, {7, 64}};
+  if (sized.large_inputs > 1) return kInputs;
+  if (rows.AlikeWords() <= kManyWeights) return kOneWord;
+  return shift ? absl::MakeConstSpan(kShifted) : kEven;
+}
+
+// The one of these that idles few threads and, with as many CTAs an SM as have the registers, has
+// enough under way. False: no CTA holds the row. Source: docs/schedulers.md, "Weights wider than
+// the data".
+bool ShareBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kMostThreads = 768, kLeastShifted = 96;
+  constexpr double kEnoughBytes = 60000, kGain = 0.02, kInputsGain = 0.15;
+  const double gain = sized.large_inputs > 1 ? kInputsGain : kGain;
+  const int64_t vectors = VectorsOf(sized, s);
+  const auto row_bytes =
+      static_cast<double>(sized.columns * sized.widest_bytes * sized.large_inputs);
+  std::optional<Schedule> best;
+  double best_score = 0;
+  for (const NarrowShare& share : NarrowSharesFor(sized, rows, s.shift)) {
+    const int threads = ThreadsFor(vectors, share.vectors);
+    if (threads > kMostThreads || (s.shift && threads > 32 && threads < kLeastShifted)) continue;
+    Schedule t = s;
+    GiveThreads(threads, share.vectors, t);
+    t.persistent = true;
+    t.row_warps = std::max(1, 4 / t.warps_per_row);
+    t.min_ctas_per_sm =
+        std::max(1, sized.context.device.registers_per_sm / (t.threads() * share.words));
+    const double used = static_cast<double>(vectors) / (threads * share.vectors);
+    const double under_way = t.min_ctas_per_sm * t.row_warps * row_bytes;
+    const double score = used * std::min(1.0, under_way / kEnoughBytes);
+    if (best && score <= best_score + gain) continue;
+    best_score = score;
+    best = t;
+  }
+  if (best) s = *best;
+  return best.has_value();
+}
+
 // Rows of one narrow input beside weights that do not divide evenly. What little a thread has of
 // registers it has for more CTAs: a row has two barriers, at which a CTA waits, and so many rows
 // must be under way. Three or four vectors, with whichever more CTAs fit an SM; of short rows a
@@ -88,7 +145,7 @@ bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
 // docs/schedulers.md, "Rows of any length".
 bool ShareUnevenly(int64_t vectors, Schedule& s) {
   constexpr int64_t kLeastVectors = 64, kWarpVectors = 192, kMostVectors = 2048;
-  constexpr int kMostThreads = 480, kLarge = 416, kMostCtas = 16;
+  constexpr int kMostThreads = 480, kLarge = 416, kMostCtas = 16, kMostOfLarge = 5;
   constexpr int kFewWords = 42, kWords = 51, kWarpWords = 64, kManyOfWarpWords = 80;
   constexpr int kFewVectors = 5;
   if (vectors <= kLeastVectors || vectors > kMostVectors) return false;
@@ -103,27 +160,35 @@ bool ShareUnevenly(int64_t vectors, Schedule& s) {
   }
   const auto ctas = [&](int each) {
     const int threads = ThreadsFor(vectors, each);
-    const int words = each == 3 || threads > kLarge ? kFewWords : kWords;
+    const int words = each == 3 ? kFewWords : kWords;
     return std::min(kMostCtas, 65536 / (threads * words));
   };
   const bool in_threes = ThreadsFor(vectors, 3) <= kMostThreads && ctas(3) > ctas(4);
-  const int each = in_threes ? 3 : 4;
+  const int each = in_threes ? 3 : ThreadsFor(vectors, 4) > kLarge ? kMostOfLarge : 4;
   GiveThreads(ThreadsFor(vectors, each), each, s);
   s.row_warps = 1;
   s.min_ctas_per_sm = ctas(each);
   return true;
 }
 
-// The same of rows that are shifted, which have four vectors a thread: five if more rows are then
-// under way, or if four idle a quarter of the threads.
+// The same of rows that are shifted: short ones to a warp, five to seven vectors a thread; longer
+// ones, which have four, five if more rows are then under way, or if four idle a quarter of the
+// threads.
 void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
-  constexpr int kWords = 51, kWarpWords = 100;
+  constexpr int64_t kLeastVectors = 128, kWarpVectors = 224;
+  constexpr int kWords = 51;
+  if (vectors > kLeastVectors && vectors <= kWarpVectors) {
+    GiveThreads(32, static_cast<int>(CeilDivide(vectors, 32)), s);
+    s.row_warps = 4;
+    const int words = 16 * (s.registers - 2);
+    s.min_ctas_per_sm = 65536 / (s.threads() * words);
+    return;
+  }
   if (s.registers != 4) return;
   Schedule five = s;
   GiveThreads(std::max(32, ThreadsFor(vectors, 5)), 5, five);
   five.row_warps = std::max(1, 4 / five.warps_per_row);
-  const int words = five.warps_per_row > 1 ? kWords : kWarpWords;
-  five.min_ctas_per_sm = std::max(1, 65536 / (five.threads() * words));
+  five.min_ctas_per_sm = std::max(1, 65536 / (five.threads() * kWords));
   const auto rows_at_once = [](const Schedule& t) { return t.min_ctas_per_sm * t.row_warps; };
   const int64_t threads = int64_t{s.lanes_per_row} * s.warps_per_row;
   if (rows_at_once(five) > rows_at_once(s) || threads * 4 * 3 > vectors * 4) s = five;
@@ -138,8 +203,17 @@ bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows
          WorkloadOf(*sized.group).instructions <= kBusyInstructions;
 }
 
+bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
+  constexpr int64_t kLeastColumns = 512;
+  return sized.widest_bytes < 4 && rows.AlikeBytes() > sized.widest_bytes &&
+         (rows.AlikeWords() > kManyWeights || s.shift) && sized.columns > kLeastColumns &&
+         sized.run == sized.columns && !sized.shape.crossed() && !s.outer && !s.blocks &&
+         s.vector * rows.AlikeBytes() >= 16;
+}
+
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
+  if (IsBesideWideWeights(sized, rows, s) && ShareBesideWideWeights(sized, rows, s)) return;
   const bool narrow = sized.widest_bytes < 4;
   const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;
   const double weights = rows.AlikeWords();
@@ -160,9 +234,12 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
                      ShareRow(rows, vectors, {&kShareEight, 1}, s);
   const bool evenly = !of_narrow_vectors && narrow && !s.shift && !busy && weights == 0 &&
                       sized.large_inputs == 1 && ShareEvenly(vectors, s);
-  const bool two = !of_narrow_vectors && !evenly && narrow && !s.shift && !busy && !wide_weights &&
-                   ShareRow(rows, vectors, {&share_two, 1}, s);
-  s.persistent = of_narrow_vectors || evenly || eight || two || ShareRow(rows, vectors, shares, s);
+  const bool in_threes = !of_narrow_vectors && narrow && !s.shift && !busy && weights > 0 &&
+                         !many_weights && sized.large_inputs == 1 && ShareFewWeights(vectors, s);
+  const bool two = !of_narrow_vectors && !evenly && !in_threes && narrow && !s.shift && !busy &&
+                   !wide_weights && ShareRow(rows, vectors, {&share_two, 1}, s);
+  s.persistent = of_narrow_vectors || evenly || in_threes || eight || two ||
+                 ShareRow(rows, vectors, shares, s);
   if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
     PinColumns(sized, s);
   if (!s.persistent) {
@@ -186,17 +263,19 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       s.shift && weights > 0 && !wide_weights && (many_weights || (narrow && threads >= kLarge));
   // Weights are loaded early where they take few registers or rows share a warp.
   const int points = s.registers * s.vector;
-  s.early = narrow && !s.shift && s.persistent && weights > 0 && !wide_weights &&
-            ((weights * points <= kEarlyWords && threads <= 128) || s.lanes_per_row < 32);
+  s.early =
+      narrow && !s.shift && s.persistent && weights > 0 && !wide_weights &&
+      ((weights * points <= kEarlyWords && threads <= 128) || s.lanes_per_row < 32 || in_threes);
   // Half of an SM's threads hide the latency of memory, more where each has little under way; more
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
   const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
-  const int hiding = busy                    ? 768
-                     : two                   ? 1536
-                     : unaligned_weights     ? 1280
-                     : masks && many_weights ? (narrow ? 896 : 1152)
-                                             : 1024;
+  const int hiding = busy                                                  ? 768
+                     : two                                                 ? 1536
+                     : in_threes && s.lanes_per_row * s.warps_per_row > 32 ? 1280
+                     : unaligned_weights                                   ? 1280
+                     : masks && many_weights                               ? (narrow ? 896 : 1152)
+                                                                           : 1024;
   // Where weights lie unaligned, rather more of them.
   const int rounding = unaligned_weights ? s.threads() - 1 : s.threads() / 2;
   s.min_ctas_per_sm = std::max(s.threads() <= 768 ? 2 : 1, (hiding + rounding) / s.threads());

@@ -25,15 +25,21 @@ int64_t RowsAtOnce(const SizedGroup& sized, const Schedule& s) {
 
 int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr int64_t kTurnBytes = 16000, kSmTurnBytes = 32000, kLongestTurnBytes = 131072;
-  constexpr int kMostThreads = 512, kUnpacedVectors = 512, kPacedCluster = 2;
+  constexpr int kSmallCta = 96, kUnevenSmallCta = 160, kManyVectors = 5, kMostThreads = 512,
+                kUnpacedVectors = 512, kPacedCluster = 2;
   const bool narrow = sized.widest_bytes < 4, one_state = ColumnStates(sized) == 1;
   const bool single =
       s.stages == 1 && (one_state || s.slices > 1) && stage_bytes >= kLongestTurnBytes;
   if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
   if (s.shift && narrow) return s.threads() * s.registers > kUnpacedVectors ? 1 : 0;
-  if (narrow && s.rows_per_cta() > 1 &&
-      sized.columns * sized.widest_bytes % kernel::kLineBytes != 0)
-    return 0;
+  const bool lines = sized.columns * sized.widest_bytes % kernel::kLineBytes == 0;
+  if (narrow && s.rows_per_cta() > 1 && !lines)
+    return !one_state || s.registers <= 2 ? 0 : s.registers < kManyVectors ? 2 : 1;
+  // A row of few threads: none with little each, or with two CTAs an SM, where it does not fill
+  // lines.
+  const int small = lines ? kSmallCta : kUnevenSmallCta;
+  if (narrow && !one_state && s.cluster == 1 && s.rows_per_cta() == 1 && s.threads() <= small)
+    return s.registers <= 2 || s.min_ctas_per_sm <= 2 ? 0 : 2;
   if (s.cluster > 1 && !(narrow && one_state))
     return s.min_ctas_per_sm > 1 && s.cluster > kPacedCluster ? 2 : 1;
   const bool long_turn = narrow ? stage_bytes * std::max(1, s.min_ctas_per_sm) >= kSmTurnBytes

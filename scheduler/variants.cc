@@ -21,17 +21,21 @@ namespace {
 
 // A kernel for rows of this length alone: no field of a Schedule, but a fact of it.
 constexpr absl::string_view kConstant = "constant";
+// CTAs an SM, by the registers that so many leave a thread.
+constexpr absl::string_view kThreadRegisters = "thread_registers";
 
 // A schedule, and what was set in it by name.
 struct Changed {
   Schedule schedule;
   std::set<std::string> fields;
   bool constant = false;
+  int thread_registers = 0;
 
   bool sets(absl::string_view field) const { return fields.contains(std::string(field)); }
   void Set(const std::string& field, int value) {
     fields.insert(field);
     if (field == kConstant) constant = value != 0;
+    if (field == kThreadRegisters) thread_registers = value;
     VisitFields(schedule, [&](absl::string_view name, auto& plain) {
       if (name == field) plain = static_cast<std::decay_t<decltype(plain)>>(value);
     });
@@ -43,6 +47,7 @@ std::vector<std::string> FieldNames() {
   Schedule s;
   VisitFields(s, [&](absl::string_view name, auto&) { names.emplace_back(name); });
   names.emplace_back(kConstant);
+  names.emplace_back(kThreadRegisters);
   return names;
 }
 
@@ -76,6 +81,12 @@ Schedule Complete(const SizedGroup& sized, Changed c) {
     if (!c.sets("lanes_per_row"))
       s.lanes_per_row = s.shift || s.cluster > 1 ? 32 : PowerOfTwoAtLeast(vectors, 32);
     s.warps_per_row = static_cast<int>(std::min<int64_t>(CeilDivide(vectors, 32), 33));
+    // CTAs of at least 128 threads.
+    if (s.cluster == 1 && !c.sets("row_warps")) s.row_warps = std::max(1, 4 / s.warps_per_row);
+  }
+  if (c.thread_registers > 0 && s.threads() > 0) {
+    const int fit = sized.context.device.registers_per_sm / (s.threads() * c.thread_registers);
+    s.min_ctas_per_sm = std::clamp(fit, 1, 32);
   }
   if (s.grid > 0 && !c.sets("grid") && s.cluster > 0) {
     s.grid = CtasInClusters(sized.context.device, s.cluster) * std::max(1, s.min_ctas_per_sm);

@@ -451,28 +451,35 @@ class Emitter {
     }
   }
 
-  // 16 bytes that start anywhere, cut out of the three aligned pieces of 8 that hold them. Each
-  // word by itself would keep the caches busy for longer, since neighbouring lanes' words are 16
-  // bytes apart; two pieces of 16 take more instructions to cut, and more registers.
+  // 16 bytes that start anywhere, cut out of the three aligned pieces of 8 that hold them, or of
+  // two of 16. Each word by itself would keep the caches busy for longer, since neighbouring lanes'
+  // words are 16 bytes apart; two pieces of 16 take more instructions to cut, and more registers,
+  // and pay where f32 weights beside narrower data keep the caches busier than memory.
   std::vector<std::string> JoinedWords(const kernel::Load& node, const std::string& predicate) {
-    constexpr int kPieceBytes = 8;
     const DType dtype = DTypeOf(node.fragment);
     const int bytes = DTypeBytes(dtype);
-    const std::string first = text_.Name(FloorDiv(node.index * bytes, kPieceBytes));
-    const std::string fill = PieceOf(PackConstant(dtype, node.fill, kPieceBytes / bytes));
+    const bool beside_narrower = absl::c_any_of(
+        kernel_.buffers, [&](const kernel::Buffer& b) { return DTypeBytes(b.dtype) < bytes; });
+    const int piece_bytes = bytes == 4 && beside_narrower ? 16 : 8;
+    // Elsewhere compilers bring forward what is not filled, and kernels get slower.
+    const bool fills = node.fills || piece_bytes < 16;
+    const std::string first = text_.Name(FloorDiv(node.index * bytes, piece_bytes));
+    const std::string fill = PieceOf(PackConstant(dtype, node.fill, piece_bytes / bytes));
     std::vector<std::string> pieces, declared, loads;
-    for (int k = 0; k < 3; ++k) {
+    for (int k = 0; k <= 16 / piece_bytes; ++k) {
       pieces.push_back(names_.Unique("p"));
-      declared.push_back(absl::StrCat(pieces[k], " = ", k == 0 ? fill : pieces[0]));
-      const std::string pointer = absl::StrCat("(const uint2*)", Pointer(node), " + ", first,
-                                               k == 0 ? "" : absl::StrCat(" + ", k));
+      declared.push_back(fills ? absl::StrCat(pieces[k], " = ", k == 0 ? fill : pieces[0])
+                               : pieces[k]);
+      const std::string pointer =
+          absl::StrCat("(const ", PieceType(piece_bytes), "*)", Pointer(node), " + ", first,
+                       k == 0 ? "" : absl::StrCat(" + ", k));
       loads.push_back(absl::StrCat(pieces[k], " = ",
-                                   access_.Load(pointer, kPieceBytes, HintOf(node), false), ";"));
+                                   access_.Load(pointer, piece_bytes, HintOf(node), false), ";"));
     }
-    text_.Line(absl::StrCat("uint2 ", absl::StrJoin(declared, ", "), ";"));
+    text_.Line(absl::StrCat(PieceType(piece_bytes), " ", absl::StrJoin(declared, ", "), ";"));
     const std::string all = absl::StrJoin(loads, " ");
     text_.Line(predicate.empty() ? all : absl::StrCat("if (", predicate, ") { ", all, " }"));
-    const std::string bit = text_.Name(Mod(node.index, kPieceBytes / bytes) * (8 * bytes));
+    const std::string bit = text_.Name(Mod(node.index, piece_bytes / bytes) * (8 * bytes));
     const std::string joined = names_.Unique("p");
     text_.Line(
         absl::StrCat("const uint4 ", joined, " = ", access_.Join(pieces, bit, bytes == 2), ";"));

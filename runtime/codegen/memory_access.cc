@@ -218,6 +218,20 @@ std::string AccessFunctions::Load(absl::string_view pointer, int bytes, CacheHin
 
 std::string AccessFunctions::Join(absl::Span<const std::string> pieces, absl::string_view bit,
                                   bool halves) {
+  const auto call = [&](absl::string_view name) {
+    return absl::StrCat(name, "(", absl::StrJoin(pieces, ", "), ", ", bit, ")");
+  };
+  if (pieces.size() == 2) {
+    definitions_.insert(
+        R"(__device__ __forceinline__ uint4 access_join_wide(uint4 p, uint4 q, int bit) {
+  const bool two = (bit & 64) != 0, one = (bit & 32) != 0;
+  const unsigned a = two ? p.z : p.x, b = two ? p.w : p.y, c = two ? q.x : p.z;
+  const unsigned d = two ? q.y : p.w, e = two ? q.z : q.x;
+  return uint4{one ? b : a, one ? c : b, one ? d : c, one ? e : d};
+}
+)");
+    return call("access_join_wide");
+  }
   definitions_.insert(
       R"(__device__ __forceinline__ uint4 access_join(uint2 p, uint2 q, uint2 r, int bit) {
   const bool odd = (bit & 32) != 0;
@@ -234,8 +248,7 @@ std::string AccessFunctions::Join(absl::Span<const std::string> pieces, absl::st
 }
 )");
   }
-  return absl::StrCat(halves ? "access_join_halves(" : "access_join(", absl::StrJoin(pieces, ", "),
-                      ", ", bit, ")");
+  return call(halves ? "access_join_halves" : "access_join");
 }
 
 std::string AccessFunctions::Store(absl::string_view pointer, int bytes, CacheHint hint,

@@ -35,8 +35,8 @@ class AccessFunctions {
   // An expression of PieceType (of `unsigned` below 4 bytes): the piece at `pointer`. `written`:
   // this kernel may also write there.
   std::string Load(absl::string_view pointer, int bytes, kernel::CacheHint hint, bool written);
-  // An expression of uint4: 16 bytes from bit `bit` of three uint2 that follow each other on, a
-  // multiple of 16 below 64; of 32 unless `halves`.
+  // An expression of uint4: 16 bytes from bit `bit` of three uint2 or two uint4 that follow each
+  // other on, a multiple of 32 inside the first; of three also of 16, if `halves`.
   std::string Join(absl::Span<const std::string> pieces, absl::string_view bit, bool halves);
   // A statement without its semicolon.
   std::string Store(absl::string_view pointer, int bytes, kernel::CacheHint hint,

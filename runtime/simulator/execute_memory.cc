@@ -2,6 +2,7 @@
 // that nobody has written or that have not come yet.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
@@ -232,8 +233,11 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::Load& node
   SEAM_ASSIGN_OR_RETURN(const Lanes* taken, Select(s, s.predicate, lanes, &storage));
   for (int w = 0; w < node.width; ++w) MarkWritten(row + w, lanes);
   if (taken->size() < lanes.size()) {
+    // What nobody uses is seen if somebody does.
+    Scalar fill = node.fill;
+    if (!node.fills && IsFloat(memory.dtype)) fill.f = std::numeric_limits<double>::quiet_NaN();
     for (int w = 0; w < node.width; ++w) {
-      for (const int t : lanes) Row(row + w)[t] = node.fill;
+      for (const int t : lanes) Row(row + w)[t] = fill;
     }
   }
   SEAM_RETURN_IF_ERROR(CheckExpr(s, s.index, *taken));

@@ -190,6 +190,7 @@ absl::Status Expander::Prepare() {
   holds_ = ChooseHolds(tile_, resident, limits);
   const std::string kept = PrintHolds(tile_, holds_);
   ChooseFills();
+  FindFolded();
   if (!kept.empty()) absl::StrAppend(&out_.summary, "\n", kept);
   return absl::OkStatus();
 }

@@ -60,6 +60,23 @@ void Expander::ChooseFills() {
   }
 }
 
+// What no reduction is computed from is only stored, and not where the mask does not hold.
+void Expander::FindFolded() {
+  folded_.assign(tile_.values.size(), false);
+  std::vector<TileId> open;
+  const auto reach = [&](TileId id) {
+    if (folded_[id]) return;
+    folded_[id] = true;
+    open.push_back(id);
+  };
+  for (const TileReduction& r : tile_.reductions) absl::c_for_each(r.operands, reach);
+  while (!open.empty()) {
+    const TileId id = open.back();
+    open.pop_back();
+    absl::c_for_each(tile_.values[id].operands, reach);
+  }
+}
+
 Scalar Expander::FillOf(TileId load) const {
   const auto fill = fills_.find(load);
   return fill == fills_.end() ? Scalar{} : fill->second;

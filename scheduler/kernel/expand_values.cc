@@ -41,6 +41,7 @@ Load Expander::LoadOf(TileId id, int fragment, SymInt slot, SymImporter& importe
   load.array = value.buffer;
   load.index = importer.Import(value.index);
   load.fill = FillOf(id);
+  load.fills = folded_[id];
   if (const auto copied = copied_.find(id); copied != copied_.end() && !at_ends_) {
     const SpaceState& space = spaces_[copied->second.from.space];
     load.space = Space::Shared;

@@ -273,6 +273,7 @@ class Expander {
   bool IsNeutralOutside(const Accumulator& a);
   TileId LoadUnderCasts(TileId id) const;
   void ChooseFills();
+  void FindFolded();
   Scalar FillOf(TileId load) const;
   Outside ZeroOutside(TileId id);
   Outside ProductOutside(TileId a, TileId b);
@@ -534,6 +535,7 @@ class Expander {
   CacheHint stores_ = CacheHint::Default;  // Of the current pass.
   std::set<int> paired_;                   // Reductions whose pairs have something.
   std::map<TileId, Scalar> fills_;         // Of loads, where it is not zero.
+  std::vector<bool> folded_;               // Values that reductions are computed from.
   std::map<TileId, Outside> zero_outside_;
   std::map<TileId, Operand> cleared_;  // Of the vector at hand.
   NextStep next_step_;

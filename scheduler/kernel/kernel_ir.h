@@ -95,7 +95,8 @@ enum class CacheHint : uint8_t { Default, Streaming, EvictFirst, EvictLast, Read
 // the buffer as a whole, and nobody writes there.
 enum class Start : uint8_t { Aligned, Anywhere, Inside };
 
-// fragment[slot .. slot+width) = memory[index .. index+width) where `predicate` holds, else `fill`.
+// fragment[slot .. slot+width) = memory[index .. index+width) where `predicate` holds, else `fill`,
+// or anything if nobody uses what is there (`fills` false), which costs compilers no registers.
 // width > 1 asserts that the address is aligned to width elements or 16 bytes, whichever is less,
 // unless `start` says otherwise.
 struct Load {
@@ -109,6 +110,7 @@ struct Load {
   Scalar fill = {};
   CacheHint hint = CacheHint::Default;
   Start start = Start::Aligned;
+  bool fills = true;
 };
 
 // memory[index .. index+width) = fragment[slot .. slot+width) where `predicate` holds.

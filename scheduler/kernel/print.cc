@@ -98,11 +98,12 @@ class Printer {
     const bool known =
         node.fragment >= 0 && node.fragment < static_cast<int>(kernel_.fragments.size());
     const DType dtype = known ? kernel_.fragments[node.fragment].dtype : DType::I64;
-    return absl::StrCat(
-        Slot(node.fragment, node.slot, node.width), " = load ",
-        Element(node.space, node.array, node.index, node.width), predicate,
-        predicate.empty() ? "" : absl::StrCat(" else ", ScalarText(dtype, node.fill)),
-        Hint(node.hint), StartText(node.start));
+    return absl::StrCat(Slot(node.fragment, node.slot, node.width), " = load ",
+                        Element(node.space, node.array, node.index, node.width), predicate,
+                        predicate.empty() ? ""
+                        : node.fills      ? absl::StrCat(" else ", ScalarText(dtype, node.fill))
+                                          : " else anything",
+                        Hint(node.hint), StartText(node.start));
   }
   std::string Head(const Store& node) const {
     return absl::StrCat("store ", Element(node.space, node.array, node.index, node.width), " = ",

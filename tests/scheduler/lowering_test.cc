@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "ir/text/parser.h"
 #include "scheduler/device.h"
@@ -353,18 +354,44 @@ constexpr char kGroupNormChannelsLast[] = R"(fusion group_norm {
 
 // Of vectors that memory keeps narrow a thread has more, as long as they fill a CTA.
 TEST(Reduction, NarrowVectorsAreMore) {
-  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  const absl::StatusOr<Fusion> group = ParseFusion(
+      absl::StrReplaceAll(kLayerNorm, {{"w: f32", "w: bf16"},
+                                       {"b: f32", "b: bf16"},
+                                       {"* w + b", "* cast(w, dtype=f32) + cast(b, dtype=f32)"}}));
   ASSERT_TRUE(group.ok()) << group.status();
-  const auto points = [&](int64_t columns, int alignment) {
+  const auto registers = [&](int64_t columns, int alignment) {
     ScheduleContext context{.sizes = {1000, columns}, .device = *FindDevice("h200")};
     context.alignment_bytes = alignment;
     const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
     EXPECT_TRUE(s.persistent) << s.ToString();
     EXPECT_EQ(s.vector, alignment / 2) << s.ToString();
-    return s.registers * s.vector;
+    return s.registers;
   };
-  EXPECT_GE(points(3136, 4), points(3136, 16));
-  EXPECT_EQ(points(64, 4), 16);  // Eight vectors a thread at most.
+  EXPECT_GT(registers(3136, 4), registers(3136, 16));
+  EXPECT_EQ(registers(64, 4), 8);  // Eight vectors a thread at most.
+}
+
+// A vector of 16 bytes is one of the weights, whose lanes then read what is contiguous; the kernel
+// still knows that rows are whole vectors of the data.
+TEST(Reduction, WideWeightsSetTheVector) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (int64_t columns : {520, 664, 1024, 1711, 2648, 4099, 7064, 8192, 11465, 15151}) {
+    const Schedule s = *FindScheduler(SchedulerKind::kReduction)
+                            ->choose(*group, {.sizes = {(1 << 28) / columns, columns},
+                                              .device = *FindDevice("h200")});
+    EXPECT_EQ(s.vector, 4) << s.ToString();
+    EXPECT_EQ(s.shift, columns % 8 != 0) << s.ToString();
+    EXPECT_TRUE(s.persistent) << s.ToString();
+    EXPECT_GE(s.columns_per_step(), columns - (s.shift ? 2 * s.vector : 0)) << s.ToString();
+    EXPECT_EQ(s.facts.empty(), s.shift) << s.ToString();
+    for (const SymbolFact& fact : s.facts) EXPECT_EQ(fact.multiple, 8) << s.ToString();
+    if (columns > 1000) {
+      EXPECT_GE(s.min_ctas_per_sm * s.row_warps * columns * 2, 48 * 1024) << s.ToString();
+    }
+    ExpectRight(kLayerNorm,
+                {.sizes = {{"M", 7}, {"N", columns}}, .edit = [&](Schedule& t) { t = s; }});
+  }
 }
 
 // 98 vectors of eight: two for each of 64 threads would leave a quarter of these idle.
