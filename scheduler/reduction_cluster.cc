@@ -47,12 +47,6 @@ constexpr Piece kWeightedPieces[] = {{16384, 1, 1024, 1, 3},
                                      {8192, 8, 256, 2, 2},
                                      {32768, 16, 512, 1, 2, true},
                                      {16384, 16, 512, 1, 3}};
-// Beside many weights of wider elements, of one input.
-constexpr Piece kWideWeightsPieces[] = {{10240, 1, 320, 2, 2},
-                                        {6144, 2, 192, 2, 3},
-                                        {8192, 8, 256, 2, 2},
-                                        {32768, 16, 512, 1, 2, true},
-                                        {16384, 16, 512, 1, 3}};
 constexpr Piece kWidePieces[] = {
     {7168, 2, 256, 1, 3},   {8192, 2, 1024, 1, 3},  {4096, 8, 256, 2, 3},
     {4096, 16, 256, 3, 3},  {8192, 16, 256, 3, 2},  {8192, 16, 256, 2, 2},
@@ -62,6 +56,12 @@ constexpr Piece kWideWeightedPieces[] = {{8192, 2, 1024, 1, 3},
                                          {16384, 8, 512, 1, 2, true},
                                          {16384, 16, 256, 1, 2, true},
                                          {8192, 16, 512, 1, 3}};
+// 16-bit data of one input beside many weights of wider elements.
+constexpr Piece kWideWeightsPieces[] = {{10240, 1, 320, 2, 2},
+                                        {6144, 2, 192, 2, 3},
+                                        {8192, 8, 256, 2, 2},
+                                        {32768, 16, 512, 1, 2, true},
+                                        {16384, 16, 512, 1, 3}};
 // Of rows in pieces, one input of 16-bit data and two of wider: others do better where threads
 // load.
 constexpr Piece kNarrowInPieces[] = {{16384, 16, 256, 3, 2, true}};
@@ -144,9 +144,9 @@ bool AreFewWithStates(const SizedGroup& sized, int states) {
 }
 
 // Rows of one narrow input beside many weights of wider elements.
-bool AreBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, int states) {
-  return states == 0 && sized.widest_bytes < 4 && rows.AlikeBytes() > sized.widest_bytes &&
-         rows.AlikeWords() > kManyWeights && sized.large_inputs == 1;
+bool AreBesideManyWideWeights(const SizedGroup& sized, const KeptRows& rows, int states) {
+  return states == 0 && HasWideWeights(sized, rows) && rows.AlikeWords() > kManyWeights &&
+         sized.large_inputs == 1;
 }
 
 absl::Span<const Piece> PiecesFor(const SizedGroup& sized, const KeptRows& rows, int states) {
@@ -159,7 +159,7 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, const KeptRows& rows,
   }
   if (states == 0) {
     const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
-    if (AreBesideWideWeights(sized, rows, states)) return kWideWeightsPieces;
+    if (AreBesideManyWideWeights(sized, rows, states)) return kWideWeightsPieces;
     if (narrow) {
       return many_weights  ? absl::MakeSpan(kWeightedPieces)
              : weights > 0 ? absl::MakeSpan(kFewWeightsPieces)
@@ -360,7 +360,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   // What a CTA for each row does faster if it has masks.
   const bool uneven = states == 0 && VectorsOf(sized, s) % kUnmaskedVectors != 0 &&
                       IsOneNarrowInputBesideWeights(sized, rows, s);
-  const bool wide_weights = AreBesideWideWeights(sized, rows, states);
+  const bool wide_weights = AreBesideManyWideWeights(sized, rows, states);
   const int64_t enough = uneven                                   ? kUnevenCtaColumns
                          : wide_weights                           ? kWideWeightsCtaColumns
                          : states == 0                            ? kCtaColumns

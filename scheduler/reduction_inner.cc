@@ -68,14 +68,12 @@ bool ShareEvenly(int64_t vectors, Schedule& s) {
   return fewest < in_twos;
 }
 
-// The same beside a few weights, where two vectors each take two warps or three: three each.
+// The same beside a few weights, where two vectors each would idle a quarter of two warps or of
+// three: three each, on half as many lanes or on two warps.
 bool ShareFewWeights(int64_t vectors, Schedule& s) {
-  for (const int64_t in_twos : {64, 128}) {
-    if (vectors <= in_twos || vectors > in_twos / 2 * 3 - (in_twos == 128 ? 32 : 0)) continue;
-    GiveThreads(static_cast<int>(in_twos / 2), 3, s);
-    return true;
-  }
-  return false;
+  const int threads = vectors > 64 && vectors <= 96 ? 32 : vectors > 128 && vectors <= 160 ? 64 : 0;
+  if (threads > 0) GiveThreads(threads, 3, s);
+  return threads > 0;
 }
 
 // Narrow vectors of rows that share a warp: up to eight a thread, and no thread without.
@@ -180,7 +178,7 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
   if (vectors > kLeastVectors && vectors <= kWarpVectors) {
     GiveThreads(32, static_cast<int>(CeilDivide(vectors, 32)), s);
     s.row_warps = 4;
-    const int words = 16 * (s.registers - 2);
+    const int words = 16 * (s.registers - 2);  // 48, 64, 80: what does not spill.
     s.min_ctas_per_sm = 65536 / (s.threads() * words);
     return;
   }
@@ -205,10 +203,9 @@ bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows
 
 bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
   constexpr int64_t kLeastColumns = 512;
-  return sized.widest_bytes < 4 && rows.AlikeBytes() > sized.widest_bytes &&
-         (rows.AlikeWords() > kManyWeights || s.shift) && sized.columns > kLeastColumns &&
-         sized.run == sized.columns && !sized.shape.crossed() && !s.outer && !s.blocks &&
-         s.vector * rows.AlikeBytes() >= 16;
+  return HasWideWeights(sized, rows) && (rows.AlikeWords() > kManyWeights || s.shift) &&
+         sized.columns > kLeastColumns && sized.run == sized.columns && !sized.shape.crossed() &&
+         !s.outer && !s.blocks && s.vector * rows.AlikeBytes() >= 16;
 }
 
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
@@ -270,12 +267,12 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
   const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
-  const int hiding = busy                                                  ? 768
-                     : two                                                 ? 1536
-                     : in_threes && s.lanes_per_row * s.warps_per_row > 32 ? 1280
-                     : unaligned_weights                                   ? 1280
-                     : masks && many_weights                               ? (narrow ? 896 : 1152)
-                                                                           : 1024;
+  const bool two_warps = in_threes && threads > 32;
+  const int hiding = busy                             ? 768
+                     : two                            ? 1536
+                     : two_warps || unaligned_weights ? 1280
+                     : masks && many_weights          ? (narrow ? 896 : 1152)
+                                                      : 1024;
   // Where weights lie unaligned, rather more of them.
   const int rounding = unaligned_weights ? s.threads() - 1 : s.threads() / 2;
   s.min_ctas_per_sm = std::max(s.threads() <= 768 ? 2 : 1, (hiding + rounding) / s.threads());

@@ -16,6 +16,10 @@ absl::Span<const Share> SharesFor(const SizedGroup& sized) {
   return sized.widest_bytes < 4 ? absl::MakeConstSpan(kNarrow) : kWide;
 }
 
+bool HasWideWeights(const SizedGroup& sized, const KeptRows& rows) {
+  return sized.widest_bytes < 4 && rows.AlikeBytes() > sized.widest_bytes;
+}
+
 int RegistersFor(const DeviceInfo& device, int threads) {
   constexpr int kSchedulers = 4;
   const auto warps = static_cast<int>(CeilDivide(threads, 32 * kSchedulers));

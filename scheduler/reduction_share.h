@@ -39,6 +39,9 @@ inline constexpr double kManyWeights = 1;
 // Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
 inline constexpr int64_t kShiftedVectors = 16;
 
+// Whether narrow rows lie beside weights of wider elements.
+bool HasWideWeights(const SizedGroup& sized, const KeptRows& rows);
+
 // Registers for each of so many threads of an SM, whose four schedulers have equal parts of them.
 int RegistersFor(const DeviceInfo& device, int threads);
 

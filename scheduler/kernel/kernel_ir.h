@@ -96,7 +96,7 @@ enum class CacheHint : uint8_t { Default, Streaming, EvictFirst, EvictLast, Read
 enum class Start : uint8_t { Aligned, Anywhere, Inside };
 
 // fragment[slot .. slot+width) = memory[index .. index+width) where `predicate` holds, else `fill`,
-// or anything if nobody uses what is there (`fills` false), which costs compilers no registers.
+// or anything if nobody uses what is there (`fills` false).
 // width > 1 asserts that the address is aligned to width elements or 16 bytes, whichever is less,
 // unless `start` says otherwise.
 struct Load {

@@ -182,6 +182,9 @@ TEST(UnalignedLoads, StartAnywhere) {
   CopyUnaligned<unsigned short>(inside_bf16::copy, 8, 0xbf80, true);
   CopyUnaligned<float>(inside_f32::copy, 4, -1, true);
   CopyUnaligned<double>(inside_f64::copy, 2, -1, true);
+  CopyUnaligned<float>([](const float* x, float* y, long long s,
+                          long long n) { inside_f32_beside_narrower::copy(x, y, nullptr, s, n); },
+                       4, -1, true);
 }
 
 }  // namespace

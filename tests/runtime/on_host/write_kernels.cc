@@ -27,12 +27,15 @@ void RemoveFunction(const std::string& signature, std::string& text) {
 }
 
 // y[n] = x[s], y[n + 1] = x[s + 1], ... in vectors that start anywhere; -1 where there is no x, or
-// too little beyond for those inside.
-std::string UnalignedKernel(DType dtype, int width, kernel::Start start) {
+// too little beyond for those inside. `beside_narrower`: there is a buffer of 16-bit data as well,
+// which nobody uses.
+std::string UnalignedKernel(DType dtype, int width, kernel::Start start,
+                            bool beside_narrower = false) {
   const std::string type(DTypeName(dtype));
   testing::KernelDraft d("copy", 32);
   const SymInt s = d.Parameter("s"), n = d.Parameter("n");
   const int x = d.Buffer("x", dtype, n, false), y = d.Buffer("y", dtype, 32 * width, true);
+  if (beside_narrower) d.Buffer("z", DType::BF16, n, false);
   const int f = d.Fragment("f", dtype, width);
   const SymInt at = s + width * d.thread;
   const bool inside = start == kernel::Start::Inside;
@@ -50,7 +53,8 @@ std::string UnalignedKernel(DType dtype, int width, kernel::Start start) {
     std::fprintf(stderr, "%s\n", text.status().ToString().c_str());
     std::exit(1);
   }
-  return absl::StrCat("namespace ", inside ? "inside_" : "unaligned_", type, " {\n",
+  return absl::StrCat("namespace ", inside ? "inside_" : "unaligned_", type,
+                      beside_narrower ? "_beside_narrower" : "", " {\n",
                       absl::StrReplaceAll(*text, {{"extern \"C\"", "static"}}), "}\n");
 }
 
@@ -73,6 +77,7 @@ void Write() {
                 UnalignedKernel(DType::F32, 4, start).c_str(),
                 UnalignedKernel(DType::F64, 2, start).c_str());
   }
+  std::printf("%s\n", UnalignedKernel(DType::F32, 4, kernel::Start::Inside, true).c_str());
 }
 
 }  // namespace
