@@ -267,12 +267,11 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // registers than that leaves room for do not pay. Large CTAs want another one to go on while they
   // wait at a barrier.
   const double held = rows.Words(s.registers, s) + rows.KeptWords(s);
-  const bool two_warps = in_threes && threads > 32;
-  const int hiding = busy                             ? 768
-                     : two                            ? 1536
-                     : two_warps || unaligned_weights ? 1280
-                     : masks && many_weights          ? (narrow ? 896 : 1152)
-                                                      : 1024;
+  const int hiding = busy                    ? 768
+                     : two                   ? 1536
+                     : unaligned_weights     ? 1280
+                     : masks && many_weights ? (narrow ? 896 : 1152)
+                                             : 1024;
   // Where weights lie unaligned, rather more of them.
   const int rounding = unaligned_weights ? s.threads() - 1 : s.threads() / 2;
   s.min_ctas_per_sm = std::max(s.threads() <= 768 ? 2 : 1, (hiding + rounding) / s.threads());
