@@ -13,7 +13,7 @@
 // of so many rows and columns, each timed as one of 400 launches of a CUDA graph beside a memcpy of
 // the tensor in such a graph. --tune also times the alternatives of scheduler/alternatives.h and
 // prints the best beside the heuristic's;
-// --vary "registers=2,4 stages=2,3 pace=0,1" those that differ in these fields
+// --vary "registers=2,4 stages=2,3 pace=0,1; cluster=2" those that differ in these fields
 // (scheduler/variants.h), and prints all;
 // with --apart, partial states are finished by kernels of their own; with --any-order, sums over
 // rows are summed in whatever order CTAs take the rows.

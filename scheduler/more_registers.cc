@@ -1,7 +1,6 @@
 #include "scheduler/more_registers.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "scheduler/choose.h"
 
@@ -26,10 +25,8 @@ std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& d
     if (registers(eased.min_ctas_per_sm) == registers(s.min_ctas_per_sm)) continue;
     begin_alike(eased);
     if (s.grid == 0) return eased;
-    // CTAs whose rows start alike, and those of a cluster, come all together.
-    const int64_t alike =
-        s.shift ? s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta()) : s.cluster;
-    const int64_t grid = std::min<int64_t>(s.grid, ResidentCtas(eased, device)) / alike * alike;
+    const int64_t step = s.grid_step();
+    const int64_t grid = std::min<int64_t>(s.grid, ResidentCtas(eased, device)) / step * step;
     if (grid == 0) return std::nullopt;
     eased.grid = static_cast<int>(grid);
     return eased;

@@ -100,16 +100,37 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
   return KeptRows::Of(sized, s);
 }
 
+// Whether vectors as wide as `limit`, with the single elements at the ends of rows that start
+// anywhere, are faster than those that divide every row, as `s` has them: of 8 bytes and less these
+// keep less of memory under way. Source: timed on an H200, docs/schedulers.md, "Rows of any
+// length".
+bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, const Schedule& s) {
+  constexpr int kNarrowBytes = 8, kWeightsBytes = 16;
+  if (s.outer || sized.shape.keeps_columns() || s.vector == limit ||
+      s.vector * sized.narrowest_bytes > kNarrowBytes) {
+    return false;
+  }
+  // Weights whose vectors the row divides would have to be joined.
+  const bool weighted = s.vector > 1 && !sized.shape.crossed() && rows.AlikeWords() > 0;
+  if (weighted && HasWideWeights(sized, rows) && s.vector * rows.AlikeBytes() >= kWeightsBytes)
+    return false;
+  return sized.columns >= (weighted ? 2 : 1) * kShiftedVectors * limit;
+}
+
 absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
   SEAM_ASSIGN_OR_RETURN(KeptRows rows, ChooseAccess(sized, limit, s));
   SEAM_ASSIGN_OR_RETURN(const bool in_blocks, ChooseBlocks(sized, s));
-  if (!in_blocks && s.vector == 1 && !s.outer && !sized.shape.keeps_columns() &&
-      sized.columns >= kShiftedVectors * limit) {
-    s.shift = true;
-    SEAM_ASSIGN_OR_RETURN(rows, ChooseAccess(sized, limit, s));
+  if (!in_blocks && GainsByShift(sized, rows, limit, s)) {
+    Schedule shifted = s;
+    shifted.shift = true;
+    SEAM_ASSIGN_OR_RETURN(const KeptRows shifted_rows, ChooseAccess(sized, limit, shifted));
+    if (shifted.vector > s.vector) {
+      s = shifted;
+      rows = shifted_rows;
+    }
   }
   if (sized.shape.crosses_all_rows()) {
     SEAM_RETURN_IF_ERROR(ChooseCrossed(sized, rows, s));

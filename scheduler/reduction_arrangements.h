@@ -58,6 +58,10 @@ bool AreNeighboursShort(const SizedGroup& sized);
 absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states,
                                    Schedule& schedule);
 
+// The same of rows that start anywhere.
+absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRows& rows, int states,
+                                          Schedule& schedule);
+
 // Lets threads bring rows along the columns to shared memory themselves, where they load them and
 // that pays: the next ones of CTAs that take them in turn, or all that a CTA has.
 void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);

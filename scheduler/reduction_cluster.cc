@@ -12,19 +12,6 @@
 namespace seam::reduction {
 namespace {
 
-// Whether a CTA can hold a row, if with hardly a register for anything else; `s` then says how.
-bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  return ShareRow(rows, VectorsOf(sized, s), SharesFor(sized), s);
-}
-
-// Whether it fits well, in half an SM's registers if the CTA has 512 threads at most.
-bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
-  if (!HoldsRow(sized, rows, s)) return false;
-  const int threads = s.threads() <= 512 ? 1024 : s.threads();
-  return rows.Words(s.registers, s) + kAheadRegisters <=
-         RegistersFor(sized.context.device, threads);
-}
-
 // How CTAs that take rows in turn cut one that is long, in order of preference: columns a CTA at
 // most, CTAs at most, of which a row takes one or a cluster, threads a CTA, CTAs an SM, stages at
 // most, two at least unless it is one, or 0 if threads load rows, whether columns are read again
@@ -264,15 +251,6 @@ void RoundVectors(const SizedGroup& sized, Schedule& s) {
   }
 }
 
-// CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a cluster
-// each, up to the next multiple of a quarter of a power of two, so that a kernel serves many
-// numbers of rows.
-int CtasOfClusters(const SizedGroup& sized, const Schedule& s) {
-  const int64_t step = PowerOfTwoAtLeast(CeilDivide(sized.rows + 1, 8), 1 << 13);
-  const int64_t clusters = CeilDivide(sized.rows, step) * step;
-  return static_cast<int>(std::min(clusters * s.cluster, ResidentCtas(s, sized.context.device)));
-}
-
 // Rows in pieces that lie apart, a channel of all images for example, which copies do not bring as
 // fast: few threads with many vectors each, if these hold the row, as many CTAs an SM as have the
 // registers.
@@ -368,10 +346,9 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
                          : AreFewWithStates(sized, states)        ? kFewRowsCtaColumns
                          : states == 1 && !TakesTickets(sized, s) ? kOneStateCtaColumns
                                                                   : kStatesCtaColumns;
-  if (device.max_cluster == 1 || s.outer || s.shift || s.vector == 1 || sized.rows == 0 ||
-      sized.columns <= enough) {
-    return false;
-  }
+  if (device.max_cluster == 1 || s.outer || s.vector == 1 || sized.rows == 0) return false;
+  if (s.shift) return ChooseShiftedCluster(sized, rows, states, s);
+  if (sized.columns <= enough) return false;
   // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
   constexpr int kFewTurns = 20;
   const bool fits = states == 0 && FitsCta(sized, rows, s);

@@ -1,7 +1,6 @@
 // Rows that some reductions cross, to CTAs that take several in turn: how many columns a thread
 // keeps the states of, and which rows copies bring ahead.
 #include <algorithm>
-#include <numeric>
 
 #include "ir/status.h"
 #include "scheduler/reduction_arrangements.h"
@@ -287,9 +286,8 @@ absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedu
   const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   int64_t grid = std::min<int64_t>({sets, most, 65535});
   if (s.shift) {
-    // All rows that a CTA takes start equally far from an aligned address; CTAs without rows leave
-    // neutral states, which is for nothing where these lie in memory.
-    const int64_t step = s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta());
+    // CTAs without rows leave neutral states, which is for nothing where these lie in memory.
+    const int64_t step = s.grid_step();
     const int64_t more = CeilDivide(grid, step) * step;
     if (s.persistent && more <= most) {
       grid = more;

@@ -26,6 +26,17 @@ int RegistersFor(const DeviceInfo& device, int threads) {
   return device.registers_per_sm / (kSchedulers * 32 * warps);
 }
 
+bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  return ShareRow(rows, VectorsOf(sized, s), SharesFor(sized), s);
+}
+
+bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
+  if (!HoldsRow(sized, rows, s)) return false;
+  const int threads = s.threads() <= 512 ? 1024 : s.threads();
+  return rows.Words(s.registers, s) + kAheadRegisters <=
+         RegistersFor(sized.context.device, threads);
+}
+
 int ThreadsFor(int64_t vectors, int registers) {
   const int64_t threads = CeilDivide(vectors, registers);
   return threads < 32 ? PowerOfTwoAtLeast(threads, 32)

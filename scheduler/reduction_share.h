@@ -57,6 +57,12 @@ void GiveThreads(int threads, int registers, Schedule& schedule);
 bool ShareRow(const KeptRows& rows, int64_t vectors, absl::Span<const Share> shares,
               Schedule& schedule);
 
+// Whether a CTA can hold a row, if with hardly a register for anything else; `schedule` then says
+// how.
+bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+// Whether it fits well, in half an SM's registers if the CTA has 512 threads at most.
+bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule schedule);
+
 // Gives rows so many warps that a thread has the same ones of the columns that are kept in all of
 // its registers, if that idles few of them: it then leaves one state for all.
 void AlignToKept(const KeptRows& rows, int64_t columns, Schedule& schedule);

@@ -31,6 +31,7 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   const bool single =
       s.stages == 1 && (one_state || s.slices > 1) && stage_bytes >= kLongestTurnBytes;
   if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
+  if (s.shift && s.cluster > 1) return 1;
   if (s.shift && narrow) return s.threads() * s.registers > kUnpacedVectors ? 1 : 0;
   const bool lines = sized.columns * sized.widest_bytes % kernel::kLineBytes == 0;
   if (narrow && s.rows_per_cta() > 1 && !lines)
@@ -63,6 +64,14 @@ void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& s) {
   // Slices leave no registers for what would be there early.
   s.settled =
       ColumnStates(sized) > 0 && s.slices == 1 && sized.rows > kMostFewTurns * RowsAtOnce(sized, s);
+}
+
+int CtasOfClusters(const SizedGroup& sized, const Schedule& s) {
+  const int64_t step = PowerOfTwoAtLeast(CeilDivide(sized.rows + 1, 8), 1 << 13);
+  const int64_t clusters = CeilDivide(sized.rows, step) * step;
+  const int64_t ctas = CeilDivide(clusters * s.cluster, s.grid_step()) * s.grid_step();
+  const int64_t most = ResidentCtas(s, sized.context.device) / s.grid_step() * s.grid_step();
+  return static_cast<int>(std::min(ctas, most));
 }
 
 }  // namespace seam::reduction

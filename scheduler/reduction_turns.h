@@ -28,4 +28,9 @@ bool HasFewTurns(const SizedGroup& sized, const Schedule& schedule);
 // own loads too; in few turns that costs less than what compilers make of it otherwise.
 void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& schedule);
 
+// CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a cluster
+// each, up to the next multiple of a quarter of a power of two, so that a kernel serves many
+// numbers of rows. 0: the device holds fewer than Schedule::grid_step.
+int CtasOfClusters(const SizedGroup& sized, const Schedule& schedule);
+
 }  // namespace seam::reduction

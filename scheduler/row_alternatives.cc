@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -37,7 +36,8 @@ class Rows {
   static absl::StatusOr<std::vector<Schedule>> Of(const SizedGroup& sized, const Schedule& chosen) {
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, chosen));
-    Rows all(sized, chosen, rows, held);
+    SEAM_ASSIGN_OR_RETURN(const Schedule unshifted, Unshifted(sized, chosen));
+    Rows all(sized, chosen, unshifted, rows, held);
     all.FinishOtherwise();
     all.BringOtherwise();
     all.BeginOtherwise();
@@ -54,9 +54,11 @@ class Rows {
   }
 
  private:
-  Rows(const SizedGroup& sized, const Schedule& chosen, const KeptRows& rows, const HeldSteps& held)
+  Rows(const SizedGroup& sized, const Schedule& chosen, const Schedule& unshifted,
+       const KeptRows& rows, const HeldSteps& held)
       : sized_(sized),
         chosen_(chosen),
+        unshifted_(unshifted),
         rows_(rows),
         held_(held),
         device_(sized.context.device),
@@ -66,6 +68,20 @@ class Rows {
         apart_(MayFinishThere(chosen, chosen.grid) && !chosen.one_launch),
         fixed_lanes_(sized.shape.outer || (sized.beside > 1 && sized.run < sized.columns)),
         collector_(sized, chosen) {}
+
+  // In vectors that divide every row.
+  static absl::StatusOr<Schedule> Unshifted(const SizedGroup& sized, const Schedule& chosen) {
+    Schedule s = chosen;
+    if (!chosen.shift) return s;
+    s.shift = false;
+    SEAM_RETURN_IF_ERROR(ChooseVector(sized, chosen.vector, s));
+    for (const SymbolFact& fact : chosen.facts) {
+      if (fact.value < 0) continue;
+      std::erase_if(s.facts, [&](const SymbolFact& f) { return f.symbol == fact.symbol; });
+      s.facts.push_back(fact);
+    }
+    return s;
+  }
 
   // What CTAs leave in parts can be finished by their own kernel.
   bool MayFinishThere(const Schedule& s, int64_t ctas) const {
@@ -110,11 +126,12 @@ class Rows {
     for (int vector = chosen_.vector; vector >= 1; vector /= 2) {
       // Narrower vectors pay where rows start anywhere, or where lanes lie along rows.
       if (vector < chosen_.vector && !chosen_.shift && !chosen_.outer) break;
+      if (chosen_.shift && vector == 1) break;
       Schedule s = chosen_;
       s.vector = vector;
-      s.shift = chosen_.shift && vector > 1;
       ShareRowsInVectors(s);
     }
+    if (chosen_.shift) ShareRowsInVectors(unshifted_);
   }
 
   void ShareRowsInVectors(Schedule s) {
@@ -157,9 +174,7 @@ class Rows {
   // Short rows through shared memory: lanes a row, rows a block, in registers or read again from
   // there. Of rows in pieces a thread has a piece, as the heuristic has it.
   absl::Status ShareInBlocks() {
-    Schedule s = chosen_;
-    s.shift = false;
-    if (chosen_.shift) s.vector = 1;
+    Schedule s = unshifted_;
     if (s.outer || s.vector * sized_.widest_bytes >= 16 || (fixed_lanes_ && !s.runs))
       return absl::OkStatus();
     s.blocks = s.persistent = true;
@@ -197,7 +212,7 @@ class Rows {
 
   void ShareAmongThreads(Schedule s) {
     for (int cluster = 1; cluster <= device_.max_cluster; cluster *= 2) {
-      const bool whole = !s.shift && s.vector > 1 && sized_.columns >= kLeastPiece * cluster;
+      const bool whole = s.vector > 1 && sized_.columns >= kLeastPiece * cluster;
       if (cluster > 1 && !whole) break;
       const int64_t vectors = CeilDivide(VectorsOf(sized_, s), cluster);
       for (const int registers : {1, 2, 3, 4, 5, 6, 8, 16, 32, 64}) {
@@ -290,8 +305,11 @@ class Rows {
     if (crossed_) return;
     const int64_t ctas = CeilDivide(sized_.rows, s.rows_per_cta());
     const int64_t steps = CeilDivide(sized_.columns, s.columns_per_step());
-    if (s.shift) s.vector = 1;  // Such rows are not split where they start aligned.
-    s.shift = false;
+    if (s.shift) {  // Such rows are not split where they start aligned.
+      s.shift = false;
+      s.vector = unshifted_.vector;
+      s.facts = unshifted_.facts;
+    }
     for (const int waves : {1, 2, 4}) {
       const int64_t split = std::min<int64_t>({waves * device_.sms / ctas, steps, 65535});
       if (split < 2) continue;
@@ -390,11 +408,9 @@ class Rows {
     }
   }
 
-  // A multiple of the CTAs of a cluster and, where rows are shifted, of those after which rows
-  // start alike. 0: there are fewer.
+  // 0: there are fewer than a step.
   int GridOf(const Schedule& s, int64_t ctas) const {
-    int64_t step = s.cluster;
-    if (s.shift) step = s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta());
+    const int64_t step = s.grid_step();
     return static_cast<int>(std::min<int64_t>(ctas, 65535) / step * step);
   }
 
@@ -476,6 +492,7 @@ class Rows {
 
   const SizedGroup& sized_;
   const Schedule& chosen_;
+  const Schedule unshifted_;
   const KeptRows& rows_;
   const HeldSteps& held_;
   const DeviceInfo& device_;

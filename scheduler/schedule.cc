@@ -1,8 +1,15 @@
 #include "scheduler/schedule.h"
 
+#include <numeric>
+
 #include "absl/strings/str_cat.h"
 
 namespace seam {
+
+int Schedule::grid_step() const {
+  return cluster *
+         (shift ? vector / static_cast<int>(std::gcd<int64_t>(vector, rows_per_cta())) : 1);
+}
 
 std::string Schedule::ToString() const {
   std::string text(SchedulerName(kind));
@@ -132,10 +139,8 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";
   } else if (s.cluster > 1 && !s.outer &&
-             (!s.persistent || s.shift || s.lanes_per_row != 32 || s.row_warps > 1 ||
-              s.grid == 0)) {
-    broken =
-        "a cluster takes single rows in turn, from their first column on, and holds them whole";
+             (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0)) {
+    broken = "a cluster takes single rows in turn and holds them whole";
   } else if (s.cluster > 1 && s.outer &&
              (s.vector == 1 || s.split > 1 || s.threads() % s.rows_per_cta() != 0)) {
     broken = "of vectors of rows a cluster takes those that have as many threads each";

@@ -107,6 +107,10 @@ struct Schedule {
   // reduces over rows, and rows that all of them have in hand at once.
   int places() const { return grid / cluster; }
   int64_t rows_at_once() const { return places() * rows_per_cta(); }
+  // A grid of CTAs that take rows in turn is a multiple of this: of those of a cluster and, where
+  // rows are shifted, of as many of them as it takes for a CTA's rows to start equally far from an
+  // aligned address, whatever their length.
+  int grid_step() const;
   // States that a cluster's CTAs leave of a row for what crosses rows: where threads have vectors
   // of them, one each; else they put theirs together first.
   int row_pieces() const { return outer ? cluster : 1; }
@@ -137,8 +141,7 @@ struct Schedule {
 //  - clusters begin one after the other within a million cycles (stagger, staggered: both or none,
 //    cluster > 1, staggered up to 65535, their product 32 bits);
 //  - cluster is a power of two up to 16; a cluster takes one row at a time in turn and holds it
-//    whole (cluster > 1: persistent, not shift, lanes_per_row 32, row_warps 1, grid a multiple of
-//    it) or, with
+//    whole (cluster > 1: persistent, lanes_per_row 32, row_warps 1, grid a multiple of it) or, with
 //    vectors along rows, a CTA's rows (outer: vector > 1, split 1, threads a multiple of the rows);
 //    what finishes states is a kernel of its own (cluster > 1: not one_launch);
 //  - neighbours is at least 1; those that are rows lie in a CTA all together, vectors of them, and

@@ -90,8 +90,7 @@ Schedule Complete(const SizedGroup& sized, Changed c) {
   }
   if (s.grid > 0 && !c.sets("grid") && s.cluster > 0) {
     s.grid = CtasInClusters(sized.context.device, s.cluster) * std::max(1, s.min_ctas_per_sm);
-    if (s.shift && s.vector > 0 && s.lanes_per_row > 0)
-      s.grid -= s.grid % (s.vector / std::gcd<int64_t>(s.vector, s.rows_per_cta()));
+    if (s.vector > 0 && s.lanes_per_row > 0) s.grid -= s.grid % s.grid_step();
   }
   if (s.cluster > 1) s.one_launch = false;
   if (s.stages == 0 && !c.sets("settled")) s.settled = false;
@@ -105,26 +104,31 @@ Schedule Complete(const SizedGroup& sized, Changed c) {
 absl::StatusOr<std::vector<Schedule>> Variants(const Fusion& group, const Schedule& chosen,
                                                const ScheduleContext& context,
                                                absl::string_view fields) {
-  SEAM_ASSIGN_OR_RETURN(const std::vector<Values> parsed, Parse(fields));
+  std::vector<std::vector<Values>> parts;
+  for (absl::string_view part : absl::StrSplit(fields, ';')) {
+    SEAM_ASSIGN_OR_RETURN(parts.emplace_back(), Parse(part));
+  }
   if (chosen.kind != SchedulerKind::kReduction || chosen.outer || chosen.blocks) {
     return absl::UnimplementedError(
         absl::StrCat("variants are of reductions along rows, not of: ", chosen.ToString()));
   }
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
-  std::vector<Changed> all(1);
-  all[0].schedule = chosen;
-  for (const auto& [field, values] : parsed) {
-    std::vector<Changed> next;
-    for (const Changed& before : all) {
-      for (int value : values) next.emplace_back(before).Set(field, value);
-    }
-    all = std::move(next);
-  }
   std::vector<Schedule> variants;
-  for (Changed& c : all) {
-    Schedule s = Complete(sized, std::move(c));
-    if (CheckSchedule(s).ok() && s != chosen && !absl::c_linear_search(variants, s))
-      variants.push_back(std::move(s));
+  for (const std::vector<Values>& part : parts) {
+    std::vector<Changed> all(1);
+    all[0].schedule = chosen;
+    for (const auto& [field, values] : part) {
+      std::vector<Changed> next;
+      for (const Changed& before : all) {
+        for (int value : values) next.emplace_back(before).Set(field, value);
+      }
+      all = std::move(next);
+    }
+    for (Changed& c : all) {
+      Schedule s = Complete(sized, std::move(c));
+      if (CheckSchedule(s).ok() && s != chosen && !absl::c_linear_search(variants, s))
+        variants.push_back(std::move(s));
+    }
   }
   return variants;
 }

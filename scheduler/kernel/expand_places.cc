@@ -191,7 +191,8 @@ void Expander::MapLets(SymImporter& importer, std::vector<SymInt>& lets) {
 }
 
 // A row's elements outside its body, fewer than three vectors: one a thread, from the last of the
-// row's threads on, since these have the least to do in the body's last register.
+// row's threads on, of a cluster's last CTA, since these have the least to do in the body's last
+// register.
 void Expander::PlaceEnds() {
   has_ends_ = true;
   const int64_t lanes = options_.layout.Extent(Axis::Column, Place::Lane);
@@ -223,6 +224,7 @@ Expander::SpaceState Expander::EndsOf(const TileSpace& space, const SpaceState& 
     ends.column = ends_.element + SymSelect(SymLt(ends_.element, ends_.head), 0, in_body);
     ends.mask = SymLt(ends_.element, body.extent - in_body);
     if (!space.whole) ends.mask = SymAnd(ends.mask, SymEq(part_, 0));
+    ends.mask = SymAnd(ends.mask, SymEq(rank_, cluster_ - 1));
   }
   MapColumn(space, ends, ends_.lets);
   return ends;

@@ -97,10 +97,10 @@ void Expander::CopySlice(SymInt place, SymInt slice, SymInt set) {
       continue;
     }
     const bool whole = cluster_ == 1 && options_.slices == 1;
-    const SymInt count = whole ? rows * extent : Max(0, Min(SliceColumns(), extent - first));
+    const SymInt columns = has_ends_ ? InBody(extent) : rows * extent;
+    const SymInt count = whole ? columns : Max(0, Min(SliceColumns(), columns - first));
     w_.Emit(BulkCopy{copied.array, InStage(copied, place, set), tile_.values[id].buffer,
-                     importer.Import(copied.from.start) + ends_.head + first,
-                     has_ends_ ? InBody(extent) : count, place});
+                     importer.Import(copied.from.start) + ends_.head + first, count, place});
   }
 }
 

@@ -86,7 +86,10 @@ TEST(AsyncRows, AlongColumns) {
               SCOPED_TRACE(absl::StrCat(dtype, ", ", NameOf(lay), ", ", columns, " columns"));
               const GroupResult result =
                   ExpectRight(Graph(dtype, "[R, C]", folds),
-                              {.sizes = {{"R", 7}, {"C", columns}}, .edit = Laid(lay)});
+                              {.sizes = {{"R", 7}, {"C", columns}}, .edit = [&](Schedule& s) {
+                                 Laid(lay)(s);
+                                 s.facts = {{"C", 4}};
+                               }});
               EXPECT_THAT(result.kernel_text, HasSubstr("begin load"));
               EXPECT_THAT(result.kernel_text, HasSubstr("await loads"));
             }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
+#include "scheduler/choose.h"
 #include "segmenter/extract.h"
 #include "segmenter/segment.h"
 #include "tests/support/expect_right.h"
@@ -244,6 +245,65 @@ TEST(Clusters, NeedWholeRowsInTurn) {
   EXPECT_TRUE(CheckSchedule(s).ok());
 }
 
+// Rows that start anywhere: each CTA's piece is of the body, and the last one has the ends. Rows
+// that are hardly more than ends, pieces that end in the middle of one, CTAs without a piece.
+TEST(Clusters, RowsThatStartAnywhere) {
+  const auto shifted = [](GroupRun run, int vector, int teams) {
+    run.edit = [=, lay = run.edit, columns = run.sizes.at("N")](Schedule& s) {
+      s.vector = vector;
+      lay(s);
+      s.shift = true;
+      s.alignment_bytes = 16;
+      s.grid = teams * s.grid_step();
+      s.facts = {{"N", 1, columns}};
+    };
+    return run;
+  };
+  for (const int cluster : {2, 4}) {
+    for (const int64_t columns : {23, 67, 301, 515, 1023}) {
+      for (const int64_t rows : {1, 19}) {
+        const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
+        for (const int stages : {0, 1, 3}) {
+          SCOPED_TRACE(absl::StrCat(cluster, " CTAs, ", rows, "x", columns, ", ", stages));
+          const bool reread = stages == 3;
+          GroupRun run = shifted(InClusters(cluster, 2, 1, sizes, stages, reread), 4, 1);
+          const GroupResult result = ExpectRightInClusters(kLayerNorm, run);
+          EXPECT_TRUE(result.schedule.shift);
+          if (stages > 0) {
+            EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
+          }
+          ExpectRightInClusters(NormBackward("bf16", kSumOfAll),
+                                shifted(InClusters(cluster, 2, 1, sizes, stages, reread), 8, 1));
+        }
+      }
+    }
+  }
+}
+
+// So many clusters that their rows start alike, as long as there are; several CTAs an SM otherwise.
+TEST(Clusters, RowsThatStartAnywhereAreShared) {
+  for (const char* dtype : {"bf16", "f32"}) {
+    const absl::StatusOr<Fusion> group = ParseFusion(NormBackward(dtype));
+    ASSERT_TRUE(group.ok()) << group.status();
+    for (const char* device : {"h200", "h100"}) {
+      for (const int64_t columns : {20001, 32003, 50257, 65537, 100003}) {
+        for (const int64_t rows : {5, 100, 5000}) {
+          const ScheduleContext context{.sizes = {rows, columns}, .device = *FindDevice(device)};
+          const absl::StatusOr<Schedule> s =
+              FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+          ASSERT_TRUE(s.ok()) << s.status();
+          EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
+          EXPECT_TRUE(s->shift && s->persistent) << s->ToString();
+          EXPECT_GT(s->cluster, 1) << s->ToString();
+          EXPECT_EQ(s->grid % s->grid_step(), 0) << s->ToString();
+          EXPECT_LE(s->grid, ResidentCtas(*s, context.device)) << s->ToString();
+          EXPECT_GE(s->columns_at_once() + 2 * s->vector - 1, columns) << s->ToString();
+        }
+      }
+    }
+  }
+}
+
 TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   const auto choose = [](const std::string& text, const char* device, int64_t rows, int64_t columns,
                          bool any_order = false) {
@@ -267,7 +327,11 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_EQ(forward.facts, (std::vector<SymbolFact>{{"N", 1, 65536}}));  // It needs no masks.
   EXPECT_EQ(choose(kLayerNorm, "h200", 2, 1 << 20).cluster, 1);          // So few rows are split.
   EXPECT_EQ(choose(kLayerNorm, "a100", 4096, 65536).cluster, 1);
-  EXPECT_EQ(choose(kLayerNorm, "h200", 4096, 65537).cluster, 1);
+  // Clusters that have rows that start alike: the last one of 21 stays at home.
+  const Schedule shifted = choose(kLayerNorm, "h200", 4096, 65537);
+  EXPECT_TRUE(shifted.shift);
+  EXPECT_FALSE(shifted.tickets);
+  EXPECT_EQ(shifted.grid_step(), 8 * shifted.cluster);
   // The longest rows that a cluster holds.
   const std::string softmax = R"(fusion softmax {
   symbol M

@@ -57,8 +57,7 @@ TEST(CrossedRows, FewRows) {
       EXPECT_TRUE(result.schedule.persistent) << columns;
       EXPECT_EQ(result.schedule.min_ctas_per_sm, 1);
     }
-    EXPECT_FALSE(
-        ExpectRight(kBackward, {.sizes = {{"M", rows}, {"N", 16385}}}).schedule.persistent);
+    EXPECT_GT(ExpectRight(kBackward, {.sizes = {{"M", rows}, {"N", 16385}}}).schedule.cluster, 1);
   }
 }
 

@@ -125,6 +125,8 @@ TEST(PlantedBugs, LayerNormShared) {
     const auto edit = [one_launch](Schedule& s) {
       s.one_launch = one_launch;
       s.persistent = s.shift = false;
+      s.vector = 4;
+      s.facts = {{"N", 4}};
       s.split = 44;  // As many partial states as two warps of eight lanes have use for.
       s.lanes_per_row = 8;
       s.warps_per_row = 2;

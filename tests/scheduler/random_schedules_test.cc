@@ -135,7 +135,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     s.grid *= s.cluster;
     s.lanes_per_row = 32;
     s.row_warps = 1;
-    s.one_launch = s.shift = false;
+    s.one_launch = false;
   }
   // Clusters that share vectors of rows, as many threads a row as that takes.
   if (s.outer && s.vector > 1 && s.grid == 0 && may_shift && pick.Chance(40)) {

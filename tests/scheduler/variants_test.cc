@@ -43,6 +43,17 @@ TEST_F(VariantsTest, AllCombinationsButTheChosenOne) {
   }
 }
 
+TEST_F(VariantsTest, ListsOfTheirOwn) {
+  const std::vector<Schedule> both = *Of("registers=1 pace=0,1; stages=2 registers=4;stages=1");
+  std::vector<Schedule> apart = *Of("registers=1 pace=0,1");
+  for (const char* more : {"stages=2 registers=4", "stages=1"}) {
+    const std::vector<Schedule> list = *Of(more);
+    apart.insert(apart.end(), list.begin(), list.end());
+  }
+  EXPECT_GE(apart.size(), 3);
+  EXPECT_EQ(both, apart);
+}
+
 // What follows: threads from a cluster, the grid from CTAs an SM, a constant from the size.
 TEST_F(VariantsTest, WhatFollows) {
   const std::vector<Schedule> one = *Of("cluster=2 registers=2 min_ctas_per_sm=2 constant=1");

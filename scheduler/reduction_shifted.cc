@@ -1,0 +1,133 @@
+// Long rows that start anywhere, to clusters that take them in turn. A CTA's rows must all start
+// equally far from an aligned address, so clusters come in multiples of a vector's elements (or of
+// what is left of these), and the others stay at home: of 15 clusters of eight CTAs seven. Which
+// CTAs lose least is searched for among all that have the registers and the shared memory: small
+// ones, several of them an SM, in most cases.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "absl/algorithm/container.h"
+#include "ir/status.h"
+#include "scheduler/reduction_arrangements.h"
+#include "scheduler/reduction_share.h"
+#include "scheduler/reduction_turns.h"
+#include "scheduler/workload.h"
+
+namespace seam::reduction {
+namespace {
+
+// Columns that one CTA handles as well, of narrow and of wider data, if it keeps states of columns
+// and if not.
+int64_t CtaColumns(const SizedGroup& sized, int states) {
+  if (sized.widest_bytes >= 4) return states > 0 ? 12288 : 16384;
+  return states > 0 ? 17408 : 18432;
+}
+
+// Whether CTAs that go through a row step by step read it only once: they write none of it, and
+// have no use for a first reduction before the last one.
+bool IsReadOnce(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
+  const GroupShape& shape = sized.shape;
+  const bool writes = absl::c_any_of(
+      sized.group->outputs(), [&](ValId v) { return !shape.Columns(shape.axes.axes(v)).empty(); });
+  Schedule steps = s;
+  steps.persistent = false;
+  return !writes && shape.max_depth - rows.GainsOnline(steps) <= 1;
+}
+
+// Registers that a thread needs, of which `row_words` keep the row if that stays in them.
+double Needs(const SizedGroup& sized, int states, double weights, double row_words,
+             const Schedule& s) {
+  // Beside what a row keeps; and of what is read again from shared memory, how much compilers load
+  // ahead. Of several states of narrow data they take vectors in pairs.
+  constexpr int kBeside = 35;
+  constexpr double kNarrowAhead = 0.4, kWideAhead = 0.1;
+  const bool narrow = sized.widest_bytes < 4;
+  const int registers = s.registers + (narrow && states > 1 && s.registers % 2 == 1);
+  const int points = registers * s.vector;
+  const double of_row =
+      s.reread ? (narrow ? kNarrowAhead : kWideAhead) * sized.input_words * points : row_words;
+  return points * (states + weights) + of_row + kBeside;
+}
+
+// How near to the speed of memory such CTAs are expected to come. Fitted to 393 schedules of 31
+// kinds of rows, of which it finds one that is half a percent slower than the fastest, in the
+// geometric mean, and six at most. Source: timed on an H200, docs/schedulers.md.
+double Speed(const SizedGroup& sized, double weights, int states, const Schedule& s) {
+  constexpr double kTwoStages = 0.88, kOneCta = 0.94, kLargeCta = 0.97, kRead = 0.99,
+                   kCrowded = 0.04 / 160;
+  constexpr int kThreads = 256, kBareThreads = 448, kMostThreads = 640;
+  // Rows without weights have more to compute for each byte, exponentials above all.
+  const int enough = states == 0 && weights == 0 ? kBareThreads : kThreads;
+  const int ctas = s.min_ctas_per_sm, threads = ctas * s.threads();
+  const double at_work = static_cast<double>(s.grid) / (sized.context.device.sms * ctas);
+  const double in_use =
+      static_cast<double>(VectorsOf(sized, s)) / (s.cluster * s.threads() * s.registers);
+  double speed = at_work * std::min(1.0, in_use + 0.05);
+  if (s.stages < 3) speed *= kTwoStages;
+  if (ctas == 1) speed *= kOneCta;
+  if (s.threads() > kThreads) speed *= kLargeCta;
+  if (s.reread && weights == 0) speed *= kRead;
+  if (threads > kMostThreads) speed *= 1 - kCrowded * (threads - kMostThreads);
+  return speed * std::min(1.0, std::sqrt(static_cast<double>(threads) / enough));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRows& rows, int states,
+                                          Schedule& s) {
+  constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
+  constexpr int kFewTurns = 20;
+  const DeviceInfo& device = sized.context.device;
+  if (sized.columns <= CtaColumns(sized, states) || IsReadOnce(sized, rows, s)) return false;
+  Schedule pinned = s;
+  PinColumns(sized, pinned);
+  SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
+  pinned.persistent = true;
+  pinned.lanes_per_row = 32;
+  pinned.row_warps = 1;
+  const double weights = rows.AlikeWords();
+  std::optional<Schedule> best;
+  double best_speed = 0;
+  for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
+    // Nothing but a cluster shares the states of columns; of few rows without, more CTAs than its.
+    if (states == 0 && sized.rows * cluster * 2 < device.sms) continue;
+    for (int registers = 1; registers <= kMostRegisters; ++registers) {
+      Schedule c = pinned;
+      c.cluster = cluster;
+      c.registers = registers;
+      c.warps_per_row =
+          static_cast<int>(CeilDivide(sized.columns, int64_t{cluster} * registers * 32 * c.vector));
+      if (c.threads() < kLeastThreads || c.threads() > kMostThreads) continue;
+      const int64_t stage = pinned_rows.StageBytes(c), beside = pinned_rows.StateBytes(c);
+      const double words = rows.Words(registers, c);
+      for (int ctas = 1; ctas <= kMostCtas && stage > 0; ++ctas) {
+        c.min_ctas_per_sm = ctas;
+        c.grid = CtasOfClusters(sized, c);
+        const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes - beside;
+        const int of_thread = std::min(255, RegistersFor(device, c.threads() * ctas));
+        for (c.stages = 2; c.stages <= 3 && c.stages * stage <= room && c.grid > 0; ++c.stages) {
+          for (const bool reread : {false, true}) {
+            c.reread = reread;
+            if (Needs(sized, states, weights, words, c) > of_thread) continue;
+            const double speed = Speed(sized, weights, states, c);
+            if (speed <= best_speed) continue;
+            best_speed = speed;
+            best = c;
+            StayTogether(sized, stage, *best);
+          }
+        }
+      }
+    }
+  }
+  if (!best) return false;
+  // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
+  if (states == 0 && FitsCta(sized, rows, s) &&
+      sized.rows * best->cluster < kFewTurns * ResidentCtas(*best, device)) {
+    return false;
+  }
+  s = *std::move(best);
+  return true;
+}
+
+}  // namespace seam::reduction
