@@ -25,14 +25,17 @@ int64_t CtaColumns(const SizedGroup& sized, int states) {
 }
 
 // Whether CTAs that go through a row step by step read it only once: they write none of it, and
-// have no use for a first reduction before the last one.
+// have no use for one reduction of it before another.
 bool IsReadOnce(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
   const GroupShape& shape = sized.shape;
   const bool writes = absl::c_any_of(
       sized.group->outputs(), [&](ValId v) { return !shape.Columns(shape.axes.axes(v)).empty(); });
+  int depth = 0;  // Of what rows are reduced to before others cross them.
+  for (size_t v = 0; v < shape.depth.size(); ++v)
+    if (!shape.finished[v]) depth = std::max(depth, shape.depth[v]);
   Schedule steps = s;
   steps.persistent = false;
-  return !writes && shape.max_depth - rows.GainsOnline(steps) <= 1;
+  return !writes && depth - rows.GainsOnline(steps) <= 1;
 }
 
 // Registers that a thread needs, of which `row_words` keep the row if that stays in them.
