@@ -36,8 +36,8 @@ FLOATS = {'f32': 24, 'f16': 11, 'bf16': 8}  # Bits of the significand.
 LOWEST = {'f32': -149, 'f16': -24, 'bf16': -133}  # Exponent of the smallest number.
 ROW_OPS = ('layer_norm', 'rms_norm', 'softmax')
 CHANNEL_OPS = ('batch_norm', 'instance_norm', 'group_norm')
-LENGTHS = (1, 7, 256, 1000, 1024, 1064, 4096, 4099, 5003, 6200, 6381, 8192, 10007, 12888, 16384, 32768, 65536, 131072,
-           262144, 1000000)
+LENGTHS = (1, 7, 256, 1000, 1002, 1024, 1064, 4096, 4098, 4099, 5003, 6200, 6381, 8192, 10007, 12888, 16384, 20001, 32768,
+           50257, 65536, 131072, 151643, 262144, 1000000)
 IMAGES = ((2, 6, 5, 7), (1, 64, 128, 128), (8, 32, 31, 33), (4, 64, 28, 28), (32, 128, 7, 7), (64, 16, 16, 16))
 LONG_CHANNELS = (64, 10, 112, 112)  # Of a batch norm: only a cluster of 16 holds one, with room for little else.
 GROUPS = {6: 3, 10: 5, 16: 4, 32: 8, 64: 8, 128: 32}
@@ -106,7 +106,7 @@ def small_cases():
             for op in (base, base + '_backward'):
                 cases += [Case(op, dtype, shape, 'rows', 'normal', 0)
                           for shape in ((3, 1), (9, 7), (300, 256), (300, 1064), (5, 1000), (3, 4099), (1, 16384),
-                                        (2, 32768))]
+                                        (2, 32768), (40, 20001))]
         for base in CHANNEL_OPS:
             for op in (base, base + '_backward'):
                 cases += [Case(op, dtype, IMAGES[0], layout, 'normal', 0) for layout in ('nchw', 'nhwc')]

@@ -106,14 +106,17 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
 // length".
 bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, const Schedule& s) {
   constexpr int kNarrowBytes = 8, kWeightsBytes = 16;
+  constexpr int64_t kLongColumns = 16384;
   if (s.outer || sized.shape.keeps_columns() || s.vector == limit ||
       s.vector * sized.narrowest_bytes > kNarrowBytes) {
     return false;
   }
-  // Weights whose vectors the row divides would have to be joined.
+  // Weights whose vectors divide the row would have to be joined; but copies bring longer ones.
   const bool weighted = s.vector > 1 && !sized.shape.crossed() && rows.AlikeWords() > 0;
-  if (weighted && HasWideWeights(sized, rows) && s.vector * rows.AlikeBytes() >= kWeightsBytes)
+  if (weighted && HasWideWeights(sized, rows) && s.vector * rows.AlikeBytes() >= kWeightsBytes &&
+      sized.columns <= kLongColumns) {
     return false;
+  }
   return sized.columns >= (weighted ? 2 : 1) * kShiftedVectors * limit;
 }
 

@@ -17,11 +17,13 @@
 namespace seam::reduction {
 namespace {
 
-// Columns that one CTA handles as well, of narrow and of wider data, if it keeps states of columns
-// and if not.
-int64_t CtaColumns(const SizedGroup& sized, int states) {
-  if (sized.widest_bytes >= 4) return states > 0 ? 12288 : 16384;
-  return states > 0 ? 17408 : 18432;
+// Whether one CTA handles a row as well, and need not wait for others. Of narrow data and several
+// states there are lengths at which few of its threads would be busy, or too few.
+bool FitsOneCta(const SizedGroup& sized, int states) {
+  const int64_t columns = sized.columns;
+  if (sized.widest_bytes >= 4) return columns <= (states > 0 ? 12288 : 16384);
+  if (states > 1 && columns > 8192 && columns <= 10240) return false;
+  return columns <= (states > 0 ? 17408 : 18432);
 }
 
 // Whether CTAs that go through a row step by step read it only once: they write none of it, and
@@ -41,15 +43,21 @@ bool IsReadOnce(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
 // Registers that a thread needs, of which `row_words` keep the row if that stays in them.
 double Needs(const SizedGroup& sized, int states, double weights, double row_words,
              const Schedule& s) {
-  // Beside what a row keeps; and of what is read again from shared memory, how much compilers load
-  // ahead. Of several states of narrow data they take vectors in pairs.
+  // Beside what a row keeps; and what compilers load ahead of a word that is read again from shared
+  // memory: of narrow data by the states of a column. Of several states they take vectors of these
+  // in pairs; without states and beside few weights they unpack what stays in registers.
   constexpr int kBeside = 35;
-  constexpr double kNarrowAhead = 0.4, kWideAhead = 0.1;
+  constexpr double kNarrowAhead[] = {1.0, 0.45, 0.4}, kWideAhead = 0.1;
   const bool narrow = sized.widest_bytes < 4;
   const int registers = s.registers + (narrow && states > 1 && s.registers % 2 == 1);
   const int points = registers * s.vector;
-  const double of_row =
-      s.reread ? (narrow ? kNarrowAhead : kWideAhead) * sized.input_words * points : row_words;
+  const double of_inputs = sized.input_words * points;
+  double of_row = row_words;
+  if (s.reread) {
+    of_row = (narrow ? kNarrowAhead[std::min(states, 2)] : kWideAhead) * of_inputs;
+  } else if (narrow && states == 0 && weights < kManyWeights) {
+    of_row += of_inputs;
+  }
   return points * (states + weights) + of_row + kBeside;
 }
 
@@ -58,7 +66,7 @@ double Needs(const SizedGroup& sized, int states, double weights, double row_wor
 // geometric mean, and six at most. Source: timed on an H200, docs/schedulers.md.
 double Speed(const SizedGroup& sized, double weights, int states, const Schedule& s) {
   constexpr double kTwoStages = 0.88, kOneCta = 0.94, kLargeCta = 0.97, kRead = 0.99,
-                   kCrowded = 0.04 / 160;
+                   kUnpaired = 0.93, kCrowded = 0.04 / 160;
   constexpr int kThreads = 256, kBareThreads = 448, kMostThreads = 640;
   // Rows without weights have more to compute for each byte, exponentials above all.
   const int enough = states == 0 && weights == 0 ? kBareThreads : kThreads;
@@ -72,6 +80,14 @@ double Speed(const SizedGroup& sized, double weights, int states, const Schedule
   if (s.threads() > kThreads) speed *= kLargeCta;
   if (s.reread && weights == 0) speed *= kRead;
   if (threads > kMostThreads) speed *= 1 - kCrowded * (threads - kMostThreads);
+  if (states > 1 && sized.widest_bytes < 4) {
+    // What is computed then takes as long as memory: an SM's schedulers must have as much of it
+    // each, and vectors come in pairs.
+    constexpr int kSchedulers = 4;
+    const int warps = threads / 32;
+    speed *= static_cast<double>(warps) / (kSchedulers * CeilDivide(warps, kSchedulers));
+    if (s.registers % 2 == 1) speed *= kUnpaired;
+  }
   return speed * std::min(1.0, std::sqrt(static_cast<double>(threads) / enough));
 }
 
@@ -82,7 +98,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
   constexpr int kFewTurns = 20;
   const DeviceInfo& device = sized.context.device;
-  if (sized.columns <= CtaColumns(sized, states) || IsReadOnce(sized, rows, s)) return false;
+  if (FitsOneCta(sized, states) || IsReadOnce(sized, rows, s)) return false;
   Schedule pinned = s;
   PinColumns(sized, pinned);
   SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
@@ -108,7 +124,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
         c.min_ctas_per_sm = ctas;
         c.grid = CtasOfClusters(sized, c);
         const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes - beside;
-        const int of_thread = std::min(255, RegistersFor(device, c.threads() * ctas));
+        const int of_thread = std::min(255, RegistersFor(device, c.threads() * ctas) / 8 * 8);
         for (c.stages = 2; c.stages <= 3 && c.stages * stage <= room && c.grid > 0; ++c.stages) {
           for (const bool reread : {false, true}) {
             c.reread = reread;
