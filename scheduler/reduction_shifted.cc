@@ -61,34 +61,34 @@ double Needs(const SizedGroup& sized, int states, double weights, double row_wor
   return points * (states + weights) + of_row + kBeside;
 }
 
-// How near to the speed of memory such CTAs are expected to come. Fitted to 393 schedules of 31
-// kinds of rows, of which it finds one that is half a percent slower than the fastest, in the
-// geometric mean, and six at most. Source: timed on an H200, docs/schedulers.md.
+// How near to the speed of memory such CTAs are expected to come. Fitted to some 450 schedules of
+// 36 kinds of rows, timed on an H200: docs/schedulers.md, "Long rows of any length".
 double Speed(const SizedGroup& sized, double weights, int states, const Schedule& s) {
-  constexpr double kTwoStages = 0.88, kOneCta = 0.94, kLargeCta = 0.97, kRead = 0.99,
-                   kUnpaired = 0.93, kCrowded = 0.04 / 160;
-  constexpr int kThreads = 256, kBareThreads = 448, kMostThreads = 640;
+  constexpr double kTwoStages = 0.88, kOneCta = 0.94, kLargeCta = 0.97, kBareRead = 0.99,
+                   kUnpaired = 0.88, kInUse = 0.05;
+  constexpr int kLargeThreads = 256, kSchedulers = 4;
+  const bool computes = states > 1 && sized.widest_bytes < 4;
   // Rows without weights have more to compute for each byte, exponentials above all.
-  const int enough = states == 0 && weights == 0 ? kBareThreads : kThreads;
+  const int least = states == 0 && weights == 0 ? 448 : 256, most = computes ? 480 : 640;
+  const double crowded = (computes ? 0.09 : 0.04) / 160;
   const int ctas = s.min_ctas_per_sm, threads = ctas * s.threads();
-  const double at_work = static_cast<double>(s.grid) / (sized.context.device.sms * ctas);
   const double in_use =
       static_cast<double>(VectorsOf(sized, s)) / (s.cluster * s.threads() * s.registers);
-  double speed = at_work * std::min(1.0, in_use + 0.05);
+  double speed = static_cast<double>(s.grid) / (sized.context.device.sms * ctas);
+  speed *= std::min(1.0, in_use + kInUse);
+  speed *= std::min(1.0, std::sqrt(static_cast<double>(threads) / least));
+  speed *= 1 - crowded * std::max(0, threads - most);
   if (s.stages < 3) speed *= kTwoStages;
   if (ctas == 1) speed *= kOneCta;
-  if (s.threads() > kThreads) speed *= kLargeCta;
-  if (s.reread && weights == 0) speed *= kRead;
-  if (threads > kMostThreads) speed *= 1 - kCrowded * (threads - kMostThreads);
-  if (states > 1 && sized.widest_bytes < 4) {
-    // What is computed then takes as long as memory: an SM's schedulers must have as much of it
-    // each, and vectors come in pairs.
-    constexpr int kSchedulers = 4;
-    const int warps = threads / 32;
-    speed *= static_cast<double>(warps) / (kSchedulers * CeilDivide(warps, kSchedulers));
+  if (s.threads() > kLargeThreads) speed *= kLargeCta;
+  if (s.reread && weights == 0) speed *= kBareRead;
+  if (computes) {
+    // As long as memory takes: an SM's schedulers want alike much of it, and vectors come in pairs.
+    const int64_t warps = threads / 32, rounds = CeilDivide(warps, kSchedulers);
+    speed *= std::sqrt(static_cast<double>(warps) / static_cast<double>(kSchedulers * rounds));
     if (s.registers % 2 == 1) speed *= kUnpaired;
   }
-  return speed * std::min(1.0, std::sqrt(static_cast<double>(threads) / enough));
+  return speed;
 }
 
 }  // namespace
