@@ -41,20 +41,24 @@ bool IsReadOnce(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
 }
 
 // Registers that a thread needs, of which `row_words` keep the row if that stays in them.
-double Needs(const SizedGroup& sized, int states, double weights, double row_words,
-             const Schedule& s) {
+double Needs(const SizedGroup& sized, bool wide_weights, int states, double weights,
+             double row_words, const Schedule& s) {
   // Beside what a row keeps; and what compilers load ahead of a word that is read again from shared
-  // memory: of narrow data by the states of a column. Of several states they take vectors of these
-  // in pairs; without states and beside few weights they unpack what stays in registers.
+  // memory: of narrow data by the states of a column, less if there is one input beside weights
+  // that need no unpacking. Of several states they take vectors of these in pairs; without states
+  // and beside few weights they unpack what stays in registers.
   constexpr int kBeside = 35;
-  constexpr double kNarrowAhead[] = {1.0, 0.45, 0.4}, kWideAhead = 0.1;
+  constexpr double kNarrowAhead[] = {1.0, 0.45, 0.4}, kWideAhead = 0.1, kBesideWideWeights = 0.6;
   const bool narrow = sized.widest_bytes < 4;
   const int registers = s.registers + (narrow && states > 1 && s.registers % 2 == 1);
   const int points = registers * s.vector;
   const double of_inputs = sized.input_words * points;
   double of_row = row_words;
   if (s.reread) {
-    of_row = (narrow ? kNarrowAhead[std::min(states, 2)] : kWideAhead) * of_inputs;
+    const bool one_input = states == 0 && wide_weights && sized.large_inputs == 1;
+    of_row = of_inputs * (!narrow     ? kWideAhead
+                          : one_input ? kBesideWideWeights
+                                      : kNarrowAhead[std::min(states, 2)]);
   } else if (narrow && states == 0 && weights < kManyWeights) {
     of_row += of_inputs;
   }
@@ -106,6 +110,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   pinned.lanes_per_row = 32;
   pinned.row_warps = 1;
   const double weights = rows.AlikeWords();
+  const bool wide_weights = HasWideWeights(sized, rows);
   std::optional<Schedule> best;
   double best_speed = 0;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
@@ -128,7 +133,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
         for (c.stages = 2; c.stages <= 3 && c.stages * stage <= room && c.grid > 0; ++c.stages) {
           for (const bool reread : {false, true}) {
             c.reread = reread;
-            if (Needs(sized, states, weights, words, c) > of_thread) continue;
+            if (Needs(sized, wide_weights, states, weights, words, c) > of_thread) continue;
             const double speed = Speed(sized, weights, states, c);
             if (speed <= best_speed) continue;
             best_speed = speed;
