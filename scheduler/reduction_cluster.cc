@@ -349,8 +349,6 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   if (device.max_cluster == 1 || s.outer || s.vector == 1 || sized.rows == 0) return false;
   if (s.shift) return ChooseShiftedCluster(sized, rows, states, s);
   if (sized.columns <= enough) return false;
-  // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
-  constexpr int kFewTurns = 20;
   const bool fits = states == 0 && FitsCta(sized, rows, s);
   Schedule pinned = s;
   PinColumns(sized, pinned);
@@ -407,7 +405,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
       }
     }
     AddStage(sized, rows, weights, states, pinned_rows.StageBytes(*c), *c);
-    if (fits && sized.rows * c->cluster < kFewTurns * ResidentCtas(*c, device)) return false;
+    if (fits && AreTurnsTooFew(sized, *c)) return false;
     c->grid = CtasOfClusters(sized, *c);
     PinColumns(sized, *c);
     if (states == 0) BringFewTurns(sized, rows, *c);

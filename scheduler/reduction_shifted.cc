@@ -26,8 +26,8 @@ bool FitsOneCta(const SizedGroup& sized, int states) {
   return columns <= (states > 0 ? 17408 : 18432);
 }
 
-// Whether CTAs that go through a row step by step read it only once: they write none of it, and
-// have no use for one reduction of it before another.
+// Whether CTAs that go through a row step by step read it only once: no output has its columns, and
+// no reduction of it has a use for another one.
 bool IsReadOnce(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
   const GroupShape& shape = sized.shape;
   const bool writes = absl::c_any_of(
@@ -78,7 +78,9 @@ double Speed(const SizedGroup& sized, double weights, int states, const Schedule
   const int ctas = s.min_ctas_per_sm, threads = ctas * s.threads();
   const double in_use =
       static_cast<double>(VectorsOf(sized, s)) / (s.cluster * s.threads() * s.registers);
-  double speed = static_cast<double>(s.grid) / (sized.context.device.sms * ctas);
+  // Of few rows some clusters have none.
+  const auto at_work = static_cast<double>(std::min<int64_t>(s.grid, sized.rows * s.cluster));
+  double speed = at_work / (sized.context.device.sms * ctas);
   speed *= std::min(1.0, in_use + kInUse);
   speed *= std::min(1.0, std::sqrt(static_cast<double>(threads) / least));
   speed *= 1 - crowded * std::max(0, threads - most);
@@ -100,7 +102,6 @@ double Speed(const SizedGroup& sized, double weights, int states, const Schedule
 absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRows& rows, int states,
                                           Schedule& s) {
   constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
-  constexpr int kFewTurns = 20;
   const DeviceInfo& device = sized.context.device;
   if (FitsOneCta(sized, states) || IsReadOnce(sized, rows, s)) return false;
   Schedule pinned = s;
@@ -120,9 +121,10 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
       Schedule c = pinned;
       c.cluster = cluster;
       c.registers = registers;
-      c.warps_per_row =
-          static_cast<int>(CeilDivide(sized.columns, int64_t{cluster} * registers * 32 * c.vector));
-      if (c.threads() < kLeastThreads || c.threads() > kMostThreads) continue;
+      const int64_t threads =
+          CeilDivide(sized.columns, int64_t{cluster} * registers * 32 * c.vector) * 32;
+      if (threads < kLeastThreads || threads > kMostThreads) continue;
+      c.warps_per_row = static_cast<int>(threads / 32);
       const int64_t stage = pinned_rows.StageBytes(c), beside = pinned_rows.StateBytes(c);
       const double words = rows.Words(registers, c);
       for (int ctas = 1; ctas <= kMostCtas && stage > 0; ++ctas) {
@@ -130,14 +132,16 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
         c.grid = CtasOfClusters(sized, c);
         const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes - beside;
         const int of_thread = std::min(255, RegistersFor(device, c.threads() * ctas) / 8 * 8);
-        for (c.stages = 2; c.stages <= 3 && c.stages * stage <= room && c.grid > 0; ++c.stages) {
+        for (int stages = 2; stages <= 3 && stages * stage <= room && c.grid > 0; ++stages) {
           for (const bool reread : {false, true}) {
-            c.reread = reread;
-            if (Needs(sized, wide_weights, states, weights, words, c) > of_thread) continue;
-            const double speed = Speed(sized, weights, states, c);
+            Schedule t = c;
+            t.stages = stages;
+            t.reread = reread;
+            if (Needs(sized, wide_weights, states, weights, words, t) > of_thread) continue;
+            const double speed = Speed(sized, weights, states, t);
             if (speed <= best_speed) continue;
             best_speed = speed;
-            best = c;
+            best = t;
             StayTogether(sized, stage, *best);
           }
         }
@@ -145,11 +149,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
     }
   }
   if (!best) return false;
-  // Few rows: what goes ahead of the first one and lags behind the last costs more than it gains.
-  if (states == 0 && FitsCta(sized, rows, s) &&
-      sized.rows * best->cluster < kFewTurns * ResidentCtas(*best, device)) {
-    return false;
-  }
+  if (states == 0 && FitsCta(sized, rows, s) && AreTurnsTooFew(sized, *best)) return false;
   s = *std::move(best);
   return true;
 }

@@ -74,4 +74,9 @@ int CtasOfClusters(const SizedGroup& sized, const Schedule& s) {
   return static_cast<int>(std::min(ctas, most));
 }
 
+bool AreTurnsTooFew(const SizedGroup& sized, const Schedule& s) {
+  constexpr int kFewTurns = 20;
+  return sized.rows * s.cluster < kFewTurns * ResidentCtas(s, sized.context.device);
+}
+
 }  // namespace seam::reduction

@@ -361,7 +361,7 @@ class Rows {
     s.grid = 0;
     if (crossed_ && !s.outer && s.cluster == 1) {
       const int64_t most = chosen_.persistent ? ResidentCtas(s, device_) : chosen_.grid;
-      s.grid = GridOf(s, std::min<int64_t>(sets, most));
+      s.grid = GridOf(s, sets, most);
       if (s.grid == 0) return;
     }
     s.one_launch = MayFinishThere(s, s.grid > 0 ? s.grid : sets) && !apart_;
@@ -369,7 +369,7 @@ class Rows {
     if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
     const int64_t held = ResidentCtas(s, device_);
     if (s.cluster == 1 && sets <= held) return;  // No CTA takes a second turn.
-    s.grid = GridOf(s, std::min<int64_t>(sets * s.cluster, held));
+    s.grid = GridOf(s, sets * s.cluster, held);
     if (s.grid == 0) return;
     s.one_launch = MayFinishThere(s, s.grid) && !apart_;
     if (s.cluster > 1) Toggle(s);
@@ -408,10 +408,12 @@ class Rows {
     }
   }
 
-  // 0: there are fewer than a step.
-  int GridOf(const Schedule& s, int64_t ctas) const {
+  // As many CTAs as there is work for, of shifted rows up to the next step. 0: not even one step of
+  // them is held.
+  int GridOf(const Schedule& s, int64_t wanted, int64_t most) const {
     const int64_t step = s.grid_step();
-    return static_cast<int>(std::min<int64_t>(ctas, 65535) / step * step);
+    const int64_t ctas = s.shift ? CeilDivide(wanted, step) * step : wanted;
+    return static_cast<int>(std::min({ctas, most, int64_t{65535}}) / step * step);
   }
 
   // Weights ahead of the first reduction; the row's length as a constant, where no mask is left.

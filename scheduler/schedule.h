@@ -109,7 +109,8 @@ struct Schedule {
   int64_t rows_at_once() const { return places() * rows_per_cta(); }
   // A grid of CTAs that take rows in turn is a multiple of this: of those of a cluster and, where
   // rows are shifted, of as many of them as it takes for a CTA's rows to start equally far from an
-  // aligned address, whatever their length.
+  // aligned address, whatever their length. With another grid shifted rows are right as well, but
+  // copies do not bring them.
   int grid_step() const;
   // States that a cluster's CTAs leave of a row for what crosses rows: where threads have vectors
   // of them, one each; else they put theirs together first.

@@ -286,7 +286,7 @@ TEST(Clusters, RowsThatStartAnywhereAreShared) {
     const absl::StatusOr<Fusion> group = ParseFusion(NormBackward(dtype));
     ASSERT_TRUE(group.ok()) << group.status();
     for (const char* device : {"h200", "h100"}) {
-      for (const int64_t columns : {20001, 32003, 50257, 65537, 100003}) {
+      for (const int64_t columns : {20001, 20002, 32003, 50257, 65537, 100003}) {
         for (const int64_t rows : {5, 100, 5000}) {
           const ScheduleContext context{.sizes = {rows, columns}, .device = *FindDevice(device)};
           const absl::StatusOr<Schedule> s =
@@ -301,6 +301,38 @@ TEST(Clusters, RowsThatStartAnywhereAreShared) {
         }
       }
     }
+  }
+}
+
+// What is read once goes through one CTA in steps: nothing is kept, and a cluster only waits.
+TEST(Clusters, RowsThatAreReadOnceHaveNone) {
+  constexpr char kCrossEntropy[] = R"(fusion cross_entropy {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input target: i64[M]
+  loss, log_sum = cross_entropy(x, target)
+  output loss
+})";
+  const std::string written = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+  for (const char* device : {"h200", "b200", "rtx5090"}) {
+    const auto cluster_of = [&](absl::string_view text) {
+      const absl::StatusOr<Fusion> group = ParseFusion(text);
+      EXPECT_TRUE(group.ok()) << group.status();
+      const absl::StatusOr<Schedule> s =
+          FindScheduler(SchedulerKind::kReduction)
+              ->choose(*group, {.sizes = {8192, 50257}, .device = *FindDevice(device)});
+      EXPECT_TRUE(s.ok() && CheckSchedule(*s).ok()) << s.status();
+      return s->cluster;
+    };
+    EXPECT_EQ(cluster_of(kCrossEntropy), 1) << device;
+    EXPECT_GT(cluster_of(written), 1) << device;
   }
 }
 

@@ -399,6 +399,33 @@ TEST(Reduction, WideWeightsSetTheVector) {
   }
 }
 
+// Vectors of 8 bytes and less that divide a row give way to shifted ones of 16, but beside weights
+// that lie aligned with the narrow ones, and where a row is hardly more than its ends.
+TEST(Reduction, NarrowVectorsGiveWayToShiftedOnes) {
+  const auto chosen = [](absl::string_view text, int64_t columns) {
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    EXPECT_TRUE(group.ok()) << group.status();
+    return *FindScheduler(SchedulerKind::kReduction)
+                ->choose(*group,
+                         {.sizes = {(1 << 28) / columns, columns}, .device = *FindDevice("h200")});
+  };
+  const std::string narrow_weights =
+      absl::StrReplaceAll(kLayerNorm, {{"w: f32", "w: bf16"},
+                                       {"b: f32", "b: bf16"},
+                                       {"* w + b", "* cast(w, dtype=f32) + cast(b, dtype=f32)"}});
+  for (const int64_t columns : {258, 1002, 4098, 4100, 14430}) {
+    const Schedule s = chosen(narrow_weights, columns);
+    EXPECT_TRUE(s.shift) << s.ToString();
+    EXPECT_EQ(s.vector, 8) << s.ToString();
+  }
+  EXPECT_FALSE(chosen(narrow_weights, 196).shift);
+  EXPECT_FALSE(chosen(narrow_weights, 4104).shift);
+  EXPECT_FALSE(chosen(kLayerNorm, 4100).shift);
+  EXPECT_EQ(chosen(kLayerNorm, 4100).vector, 4);
+  EXPECT_TRUE(chosen(kLayerNorm, 4098).shift);
+  EXPECT_GT(chosen(kLayerNorm, 50260).cluster, 1);
+}
+
 // 98 vectors of eight: two for each of 64 threads would leave a quarter of these idle.
 TEST(Reduction, RowsThatIdleInTwosAreSharedEvenly) {
   const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion f {
