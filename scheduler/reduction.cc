@@ -106,7 +106,6 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
 // length".
 bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, const Schedule& s) {
   constexpr int kNarrowBytes = 8, kWeightsBytes = 16;
-  constexpr int64_t kLongColumns = 18432;  // Of which clusters take more.
   if (s.outer || sized.shape.keeps_columns() || s.vector == limit ||
       s.vector * sized.narrowest_bytes > kNarrowBytes) {
     return false;
@@ -115,7 +114,7 @@ bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, cons
   // rest of a long one.
   const bool weighted = s.vector > 1 && !sized.shape.crossed() && rows.AlikeWords() > 0;
   if (weighted && HasWideWeights(sized, rows) && s.vector * rows.AlikeBytes() >= kWeightsBytes &&
-      (sized.columns <= kLongColumns || sized.context.device.max_cluster == 1)) {
+      (sized.columns <= kShiftedCtaColumns || sized.context.device.max_cluster == 1)) {
     return false;
   }
   return sized.columns >= (weighted ? 2 : 1) * kShiftedVectors * limit;

@@ -38,6 +38,8 @@ inline constexpr int kOtherRegisters = 40, kAheadRegisters = 48;
 inline constexpr double kManyWeights = 1;
 // Rows that start anywhere are shifted from so many vectors on: shorter ones are mostly ends.
 inline constexpr int64_t kShiftedVectors = 16;
+// Columns of such rows of narrow data up to which one CTA is as fast as a cluster, without states.
+inline constexpr int64_t kShiftedCtaColumns = 18432;
 
 // Whether narrow rows lie beside weights of wider elements.
 bool HasWideWeights(const SizedGroup& sized, const KeptRows& rows);

@@ -19,11 +19,11 @@ namespace {
 
 // Whether one CTA handles a row as well, and need not wait for others. Of narrow data and several
 // states there are lengths at which few of its threads would be busy, or too few.
-bool FitsOneCta(const SizedGroup& sized, int states) {
+bool IsForOneCta(const SizedGroup& sized, int states) {
   const int64_t columns = sized.columns;
   if (sized.widest_bytes >= 4) return columns <= (states > 0 ? 12288 : 16384);
   if (states > 1 && columns > 8192 && columns <= 10240) return false;
-  return columns <= (states > 0 ? 17408 : 18432);
+  return columns <= (states > 0 ? 17408 : kShiftedCtaColumns);
 }
 
 // Whether CTAs that go through a row step by step read it only once: no output has its columns, and
@@ -65,8 +65,8 @@ double Needs(const SizedGroup& sized, bool wide_weights, int states, double weig
   return points * (states + weights) + of_row + kBeside;
 }
 
-// How near to the speed of memory such CTAs are expected to come. Fitted to some 450 schedules of
-// 36 kinds of rows, timed on an H200: docs/schedulers.md, "Long rows of any length".
+// How near to the speed of memory such CTAs are expected to come. Fitted to 525 schedules of 38
+// kinds of rows, timed on an H200: docs/schedulers.md, "Long rows of any length".
 double Speed(const SizedGroup& sized, double weights, int states, const Schedule& s) {
   constexpr double kTwoStages = 0.88, kOneCta = 0.94, kLargeCta = 0.97, kBareRead = 0.99,
                    kUnpaired = 0.88, kInUse = 0.05;
@@ -103,7 +103,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
                                           Schedule& s) {
   constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
   const DeviceInfo& device = sized.context.device;
-  if (FitsOneCta(sized, states) || IsReadOnce(sized, rows, s)) return false;
+  if (IsForOneCta(sized, states) || IsReadOnce(sized, rows, s)) return false;
   Schedule pinned = s;
   PinColumns(sized, pinned);
   SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));

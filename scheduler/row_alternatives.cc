@@ -123,10 +123,9 @@ class Rows {
   // Lanes lie along what is contiguous; where that is the columns, lanes and warps are for rows of
   // any length, else the lanes stay and warps go down the columns.
   void ShareRows() {
-    for (int vector = chosen_.vector; vector >= 1; vector /= 2) {
-      // Narrower vectors pay where rows start anywhere, or where lanes lie along rows.
-      if (vector < chosen_.vector && !chosen_.shift && !chosen_.outer) break;
-      if (chosen_.shift && vector == 1) break;
+    // Narrower vectors pay where rows start anywhere, or where lanes lie along rows.
+    const int least = chosen_.shift ? 2 : chosen_.outer ? 1 : chosen_.vector;
+    for (int vector = chosen_.vector; vector >= least; vector /= 2) {
       Schedule s = chosen_;
       s.vector = vector;
       ShareRowsInVectors(s);

@@ -1,7 +1,6 @@
 #include "scheduler/variants.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -72,6 +71,19 @@ absl::StatusOr<std::vector<Values>> Parse(absl::string_view fields) {
   return parsed;
 }
 
+std::vector<Changed> Combinations(const Schedule& chosen, const std::vector<Values>& fields) {
+  std::vector<Changed> all(1);
+  all[0].schedule = chosen;
+  for (const auto& [field, values] : fields) {
+    std::vector<Changed> next;
+    for (const Changed& before : all) {
+      for (int value : values) next.emplace_back(before).Set(field, value);
+    }
+    all = std::move(next);
+  }
+  return all;
+}
+
 // Sets what follows from the fields that are set: threads of a row, the grid.
 Schedule Complete(const SizedGroup& sized, Changed c) {
   Schedule& s = c.schedule;
@@ -115,16 +127,7 @@ absl::StatusOr<std::vector<Schedule>> Variants(const Fusion& group, const Schedu
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
   std::vector<Schedule> variants;
   for (const std::vector<Values>& part : parts) {
-    std::vector<Changed> all(1);
-    all[0].schedule = chosen;
-    for (const auto& [field, values] : part) {
-      std::vector<Changed> next;
-      for (const Changed& before : all) {
-        for (int value : values) next.emplace_back(before).Set(field, value);
-      }
-      all = std::move(next);
-    }
-    for (Changed& c : all) {
+    for (Changed& c : Combinations(chosen, part)) {
       Schedule s = Complete(sized, std::move(c));
       if (CheckSchedule(s).ok() && s != chosen && !absl::c_linear_search(variants, s))
         variants.push_back(std::move(s));

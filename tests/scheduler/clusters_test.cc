@@ -248,13 +248,13 @@ TEST(Clusters, NeedWholeRowsInTurn) {
 // Rows that start anywhere: each CTA's piece is of the body, and the last one has the ends. Rows
 // that are hardly more than ends, pieces that end in the middle of one, CTAs without a piece.
 TEST(Clusters, RowsThatStartAnywhere) {
-  const auto shifted = [](GroupRun run, int vector, int teams) {
+  const auto shifted = [](GroupRun run, int vector) {
     run.edit = [=, lay = run.edit, columns = run.sizes.at("N")](Schedule& s) {
       s.vector = vector;
       lay(s);
       s.shift = true;
       s.alignment_bytes = 16;
-      s.grid = teams * s.grid_step();
+      s.grid = s.grid_step();
       s.facts = {{"N", 1, columns}};
     };
     return run;
@@ -266,14 +266,13 @@ TEST(Clusters, RowsThatStartAnywhere) {
         for (const int stages : {0, 1, 3}) {
           SCOPED_TRACE(absl::StrCat(cluster, " CTAs, ", rows, "x", columns, ", ", stages));
           const bool reread = stages == 3;
-          GroupRun run = shifted(InClusters(cluster, 2, 1, sizes, stages, reread), 4, 1);
-          const GroupResult result = ExpectRightInClusters(kLayerNorm, run);
+          const GroupRun run = InClusters(cluster, 2, 1, sizes, stages, reread);
+          const GroupResult result = ExpectRightInClusters(kLayerNorm, shifted(run, 4));
           EXPECT_TRUE(result.schedule.shift);
           if (stages > 0) {
             EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
           }
-          ExpectRightInClusters(NormBackward("bf16", kSumOfAll),
-                                shifted(InClusters(cluster, 2, 1, sizes, stages, reread), 8, 1));
+          ExpectRightInClusters(NormBackward("bf16", kSumOfAll), shifted(run, 8));
         }
       }
     }
@@ -304,6 +303,14 @@ TEST(Clusters, RowsThatStartAnywhereAreShared) {
   }
 }
 
+constexpr char kSoftmax[] = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+
 // What is read once goes through one CTA in steps: nothing is kept, and a cluster only waits.
 TEST(Clusters, RowsThatAreReadOnceHaveNone) {
   constexpr char kCrossEntropy[] = R"(fusion cross_entropy {
@@ -313,13 +320,6 @@ TEST(Clusters, RowsThatAreReadOnceHaveNone) {
   input target: i64[M]
   loss, log_sum = cross_entropy(x, target)
   output loss
-})";
-  const std::string written = R"(fusion softmax {
-  symbol M
-  symbol N
-  input x: bf16[M, N]
-  y = softmax(x, axis=1)
-  output y
 })";
   for (const char* device : {"h200", "b200", "rtx5090"}) {
     const auto cluster_of = [&](absl::string_view text) {
@@ -332,7 +332,7 @@ TEST(Clusters, RowsThatAreReadOnceHaveNone) {
       return s->cluster;
     };
     EXPECT_EQ(cluster_of(kCrossEntropy), 1) << device;
-    EXPECT_GT(cluster_of(written), 1) << device;
+    EXPECT_GT(cluster_of(kSoftmax), 1) << device;
   }
 }
 
@@ -365,16 +365,9 @@ TEST(Clusters, AreChosenWhereRowsAreTooLongForOneCta) {
   EXPECT_FALSE(shifted.tickets);
   EXPECT_EQ(shifted.grid_step(), 8 * shifted.cluster);
   // The longest rows that a cluster holds.
-  const std::string softmax = R"(fusion softmax {
-  symbol M
-  symbol N
-  input x: bf16[M, N]
-  y = softmax(x, axis=1)
-  output y
-})";
   EXPECT_EQ(choose(kLayerNorm, "h200", 1024, 262144).cluster, 16);
-  EXPECT_EQ(choose(softmax, "h200", 1024, 524288).cluster, 16);
-  EXPECT_EQ(choose(softmax, "h200", 1024, 524296).cluster, 1);
+  EXPECT_EQ(choose(kSoftmax, "h200", 1024, 524288).cluster, 16);
+  EXPECT_EQ(choose(kSoftmax, "h200", 1024, 524296).cluster, 1);
   const std::string backward = R"(fusion backward {
   symbol M
   symbol N
