@@ -96,6 +96,13 @@ absl::StatusOr<Fusion> Graph(const std::string& op, const DTypes& dtypes) {
     for (ValId v : {r.y, r.rstd}) b.Output(v);
   } else if (op == "softmax") {
     b.Output(Softmax(b, x, 1));
+  } else if (op == "cross_entropy") {
+    const CrossEntropyResult r = CrossEntropy(b, x, b.Input("target", DType::I64, {m}));
+    for (ValId v : {r.loss, r.log_sum_exp}) b.Output(v);
+  } else if (op == "cross_entropy_backward") {
+    b.Output(CrossEntropyBackward(b, b.Input("grad", DType::F32, {}), x,
+                                  b.Input("target", DType::I64, {m}),
+                                  b.Input("log_sum_exp", DType::F32, {m})));
   } else if (op == "softmax_backward") {
     b.Output(SoftmaxBackward(b, b.Input("grad", dtype, {m, n}), x, 1));
   } else if (op == "layer_norm_backward") {

@@ -219,6 +219,19 @@ ValId IsTarget(FusionBuilder& b, ValId logits, ValId target) {
   return b.Op(OpKind::Eq, {classes, b.Broadcast(b.Cast(target, DType::I64), {1})});
 }
 
+// [rows]: the logit of the row's target, 0 if that is no class. A gather counts negative indices
+// from the end, which are no classes either.
+ValId OfTarget(FusionBuilder& b, ValId logits, ValId target) {
+  const ValId wide = b.Cast(target, DType::I64), zero = b.IntConstant(0, DType::I64);
+  const ValId none = b.Size(b.extent(logits, 1), DType::I64);
+  const ValId index = b.Op(OpKind::Where, {b.Op(OpKind::Ge, {wide, zero}), wide, none});
+  Attributes along_classes;
+  along_classes.axes = {1};
+  return b.Op(OpKind::Squeeze,
+              {b.Op(OpKind::Gather, {logits, b.Broadcast(index, {1})}, along_classes)},
+              along_classes);
+}
+
 void CheckLogits(Expansion& e, ValId logits, ValId target) {
   if (e.ok() && e.b.rank(logits) != 2) {
     e.Fail("logits are ", e.b.type(logits).ToString(), ", expected [rows, classes]");
@@ -236,8 +249,7 @@ CrossEntropyResult CrossEntropy(FusionBuilder& b, ValId logits, ValId target) {
   const ValId max = b.Reduce(OpKind::Max, wide, {1});
   const ValId exp = b.Op(OpKind::Exp, {b.Sub(wide, b.Broadcast(max, {1}))});
   const ValId log_sum_exp = b.Add(max, b.Op(OpKind::Log, {e.Sum(exp, {1})}));
-  const ValId mine = b.Op(OpKind::Where, {IsTarget(b, logits, target), wide, e.Number(0)});
-  return {e.Mean(b.Sub(log_sum_exp, e.Sum(mine, {1})), {0}), log_sum_exp};
+  return {e.Mean(b.Sub(log_sum_exp, e.Widen(OfTarget(b, logits, target))), {0}), log_sum_exp};
 }
 
 ValId CrossEntropyBackward(FusionBuilder& b, ValId grad, ValId logits, ValId target,

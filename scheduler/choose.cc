@@ -64,9 +64,10 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
                                                          : group.outputs()[source.index];
     return std::find(large.begin(), large.end(), id) != large.end();
   };
-  auto fits = [&](int buffer, SymInt index, bool lets) {
+  const std::vector<bool> varies = kernel::VaryingWithColumn(tile);
+  auto fits = [&](int buffer, SymInt index, bool looked_up) {
     if (!is_large(buffer)) return true;
-    if (lets) return false;
+    if (looked_up) return false;
     SymInt at = index;
     if (outer) {
       at = kernel::Substitute(at, tile.row, vector * q + v);
@@ -87,10 +88,13 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
            (access.kind == kernel::Access::kVector &&
             (access.width == vector || access.width * bytes == 16));
   };
-  for (const kernel::TileValue& value : tile.values) {
-    if (value.kind == kernel::TileKind::Load &&
-        !fits(value.buffer, value.index, !value.lets.empty()))
-      return false;
+  for (size_t id = 0; id < tile.values.size(); ++id) {
+    const kernel::TileValue& value = tile.values[id];
+    if (value.kind != kernel::TileKind::Load) continue;
+    const bool looked_up = !value.lets.empty();
+    // Once a row, that is no matter of vectors.
+    if (looked_up && !outer && !varies[id]) continue;
+    if (!fits(value.buffer, value.index, looked_up)) return false;
   }
   for (const kernel::TileStore& store : tile.stores) {
     if (!fits(store.buffer, store.index, false)) return false;

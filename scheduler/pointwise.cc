@@ -4,10 +4,14 @@
 // each: rows along the axes that they have in common, one pass over columns for each kind of
 // result.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/kernel/access.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/trace.h"
 #include "scheduler/workload.h"
 
 namespace seam::pointwise {
@@ -45,6 +49,65 @@ void ArrangeColumns(const SizedGroup& sized, Schedule& s) {
       std::min<int64_t>((sized.columns + s.columns_per_step() - 1) / s.columns_per_step(), 65535));
 }
 
+// How many divisions there are of indices for each element of a vector, where a tensor lacks axes
+// of others: element 8 q + v of all rows is column (8 q + v) % N of row (8 q + v) / N. And the
+// symbols in the divisors.
+struct Divisions {
+  int count = 0;
+  std::vector<const SymNode*> symbols;
+};
+absl::StatusOr<Divisions> DivisionsOfElements(const SizedGroup& sized, const Schedule& s) {
+  TraceOptions options;
+  options.facts = s.facts;
+  options.alignment_bytes = s.alignment_bytes;
+  SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, Trace(*sized.group, sized.shape, options));
+  const kernel::TileKernel& tile = traced.tile;
+  Divisions divisions;
+  if (!tile.row.is_symbolic()) return divisions;
+  const SymInt q = tile.env->FreshSymbol("q", 0, INT32_MAX),
+               v = tile.env->FreshSymbol("v", 0, s.vector - 1);
+  std::vector<SymInt> indices;
+  for (const kernel::TileValue& value : tile.values)
+    indices.push_back(kernel::Substitute(value.index, tile.row, s.vector * q + v));
+  for (const SymNode* node : TopologicalNodes(indices)) {
+    const bool divides = node->kind == SymKind::FloorDiv || node->kind == SymKind::Mod;
+    if (!divides || !kernel::DependsOn(node->children[0], v)) continue;
+    ++divisions.count;
+    for (size_t p = 0; p < tile.parameters.size(); ++p) {
+      if (!kernel::DependsOn(node->children[1], tile.parameters[p])) continue;
+      for (const SymNode* symbol : FreeSymbols(traced.arguments[p]))
+        divisions.symbols.push_back(symbol);
+    }
+  }
+  return divisions;
+}
+
+// Lets a kernel divide once a vector, which it may if it knows that vectors divide rows, or else by
+// constants, which takes a multiplication. Source: docs/schedulers.md, "Vectors that divide".
+absl::Status SpareDivisions(const SizedGroup& sized, Schedule& s) {
+  if (s.vector == 1) return absl::OkStatus();
+  SEAM_ASSIGN_OR_RETURN(const Divisions divisions, DivisionsOfElements(sized, s));
+  if (divisions.count == 0) return absl::OkStatus();
+  Schedule even = s;
+  AddDivisibility(sized, s.vector, even);
+  SEAM_ASSIGN_OR_RETURN(Divisions left, DivisionsOfElements(sized, even));
+  if (left.count > 0) {
+    even = s;
+    Pin(sized, divisions.symbols, even);
+    SEAM_ASSIGN_OR_RETURN(left, DivisionsOfElements(sized, even));
+  }
+  // No more facts than that takes, so that a kernel serves as many sizes as it can.
+  for (size_t i = even.facts.size(); i-- > s.facts.size();) {
+    Schedule fewer = even;
+    fewer.facts.erase(fewer.facts.begin() + static_cast<int64_t>(i));
+    SEAM_ASSIGN_OR_RETURN(const Divisions without, DivisionsOfElements(sized, fewer));
+    if (without.count <= left.count && without.symbols.size() <= left.symbols.size())
+      even = std::move(fewer);
+  }
+  s = std::move(even);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -58,6 +121,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     ArrangeColumns(sized, s);
     return s;
   }
+  SEAM_RETURN_IF_ERROR(SpareDivisions(sized, s));
   // Small problems spread over more SMs.
   const int64_t per_wave = int64_t{context.device.sms} * 256 * s.vector;
   s.row_warps = sized.rows >= per_wave ? 8 : 4;

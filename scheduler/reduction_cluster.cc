@@ -347,6 +347,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
                          : states == 1 && !TakesTickets(sized, s) ? kOneStateCtaColumns
                                                                   : kStatesCtaColumns;
   if (device.max_cluster == 1 || s.outer || s.vector == 1 || sized.rows == 0) return false;
+  if (IsForSteps(sized, rows, s)) return false;
   if (s.shift) return ChooseShiftedCluster(sized, rows, states, s);
   if (sized.columns <= enough) return false;
   const bool fits = states == 0 && FitsCta(sized, rows, s);

@@ -1,6 +1,7 @@
 // Rows whose columns are neighbours in memory, to some lanes, some warps or a CTA: as many vectors
 // a thread, and as many CTAs an SM, as its registers are good for.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -192,6 +193,51 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
   if (rows_at_once(five) > rows_at_once(s) || threads * 4 * 3 > vectors * 4) s = five;
 }
 
+// Rows that are gone through step by step. What a row costs at its end, where its threads put their
+// states together, counts by its warps, so there are few of these: one of rows of some thousand
+// columns, else four. More where rows are few, or where the last turn of CTAs would have few.
+// Source: timed on an H200, docs/schedulers.md, "Rows that are read once".
+void GoInSteps(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int64_t kWarpVectors = 768;
+  constexpr int kMostWarps = 16, kNarrowWords = 28, kWideWords = 24, kOfAll = 4;
+  constexpr double kOtherWarps = 0.05, kTwoVectors = 0.02;
+  const DeviceInfo& device = sized.context.device;
+  const int64_t vectors = VectorsOf(sized, s);
+  const int best_warps = vectors <= kWarpVectors ? 1 : 4;
+  const bool narrow = sized.widest_bytes < 4;
+  s.persistent = false;
+  s.lanes_per_row = 32;
+  double best = -1;
+  for (int warps = 1; warps <= kMostWarps; warps *= 2) {
+    for (const int registers : {4, 2}) {
+      Schedule t = s;
+      t.warps_per_row = warps;
+      t.row_warps = std::max(1, kOfAll / warps);
+      t.registers = registers;
+      // Narrow data are unpacked in part.
+      const double row_words = (narrow ? 1.5 : 1) * rows.Words(registers, t);
+      const double words = row_words + rows.KeptWords(t) + (narrow ? kNarrowWords : kWideWords);
+      t.min_ctas_per_sm = static_cast<int>(
+          std::clamp<int64_t>(static_cast<int64_t>(device.registers_per_sm / (t.threads() * words)),
+                              1, device.max_threads_per_sm / t.threads()));
+      const double turns = static_cast<double>(sized.rows) /
+                           static_cast<double>(t.rows_per_cta() * ResidentCtas(t, device));
+      const int64_t step = int64_t{32} * warps * registers;
+      const double used =
+          static_cast<double>(vectors) / static_cast<double>(CeilDivide(vectors, step) * step);
+      // CTAs that are left in the end are faster than all were.
+      const double last = turns - std::floor(turns);
+      const double score =
+          turns / (std::floor(turns) + std::sqrt(last)) * std::sqrt(used) *
+          (1 - kOtherWarps * std::abs(std::log2(static_cast<double>(warps) / best_warps))) *
+          (registers == 2 ? 1 - kTwoVectors : 1);
+      if (score <= best) continue;
+      best = score;
+      s = t;
+    }
+  }
+}
+
 }  // namespace
 
 bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,
@@ -210,6 +256,7 @@ bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Sc
 
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
+  if (IsForSteps(sized, rows, s)) return GoInSteps(sized, rows, s);
   if (IsBesideWideWeights(sized, rows, s) && ShareBesideWideWeights(sized, rows, s)) return;
   const bool narrow = sized.widest_bytes < 4;
   const bool busy = WorkloadOf(*sized.group).instructions > kBusyInstructions;

@@ -37,6 +37,24 @@ bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
          RegistersFor(sized.context.device, threads);
 }
 
+bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
+  constexpr int64_t kLeastColumns = 12288, kLeastOnlineVectors = 64, kRowsOfSm = 8;
+  const GroupShape& shape = sized.shape;
+  Schedule steps = s;
+  steps.persistent = false;
+  const bool online = rows.GainsOnline(steps);
+  const bool are_long =
+      online ? VectorsOf(sized, s) > kLeastOnlineVectors : sized.columns > kLeastColumns;
+  if (!are_long || sized.run < sized.columns || sized.rows < kRowsOfSm * sized.context.device.sms)
+    return false;
+  const bool writes = absl::c_any_of(
+      sized.group->outputs(), [&](ValId v) { return !shape.Columns(shape.axes.axes(v)).empty(); });
+  int depth = 0;  // Of what rows are reduced to before others cross them.
+  for (size_t v = 0; v < shape.depth.size(); ++v)
+    if (!shape.finished[v]) depth = std::max(depth, shape.depth[v]);
+  return !writes && depth - online <= 1;
+}
+
 int ThreadsFor(int64_t vectors, int registers) {
   const int64_t threads = CeilDivide(vectors, registers);
   return threads < 32 ? PowerOfTwoAtLeast(threads, 32)

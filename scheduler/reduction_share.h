@@ -47,6 +47,11 @@ bool HasWideWeights(const SizedGroup& sized, const KeptRows& rows);
 // Registers for each of so many threads of an SM, whose four schedulers have equal parts of them.
 int RegistersFor(const DeviceInfo& device, int threads);
 
+// Whether a CTA is to go through each long row step by step, holding none: it reads them only once,
+// since no output has their columns and no reduction of them has a use for another one, and there
+// are enough of them. Linear in the values of the group.
+bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& schedule);
+
 // Threads that have `vectors` vectors, so many each: a power of two below a warp, whole warps
 // above.
 int ThreadsFor(int64_t vectors, int registers);

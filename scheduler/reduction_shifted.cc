@@ -26,20 +26,6 @@ bool IsForOneCta(const SizedGroup& sized, int states) {
   return columns <= (states > 0 ? 17408 : kShiftedCtaColumns);
 }
 
-// Whether CTAs that go through a row step by step read it only once: no output has its columns, and
-// no reduction of it has a use for another one.
-bool IsReadOnce(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
-  const GroupShape& shape = sized.shape;
-  const bool writes = absl::c_any_of(
-      sized.group->outputs(), [&](ValId v) { return !shape.Columns(shape.axes.axes(v)).empty(); });
-  int depth = 0;  // Of what rows are reduced to before others cross them.
-  for (size_t v = 0; v < shape.depth.size(); ++v)
-    if (!shape.finished[v]) depth = std::max(depth, shape.depth[v]);
-  Schedule steps = s;
-  steps.persistent = false;
-  return !writes && depth - rows.GainsOnline(steps) <= 1;
-}
-
 // Registers that a thread needs, of which `row_words` keep the row if that stays in them.
 double Needs(const SizedGroup& sized, bool wide_weights, int states, double weights,
              double row_words, const Schedule& s) {
@@ -103,7 +89,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
                                           Schedule& s) {
   constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
   const DeviceInfo& device = sized.context.device;
-  if (IsForOneCta(sized, states) || IsReadOnce(sized, rows, s)) return false;
+  if (IsForOneCta(sized, states)) return false;
   Schedule pinned = s;
   PinColumns(sized, pinned);
   SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));

@@ -98,6 +98,8 @@ class Tracer {
   TileId Map(OpKind op, DType dtype, std::vector<TileId> operands);
   TileId Cast(TileId id, DType dtype);
   TileId IndexOf(SymInt e, DType dtype);
+  // A comparison, in as few bits as it takes. Linear in the values so far.
+  TileId Compare(OpKind op, std::vector<TileId> operands);
   TileId Result(int reduction, int component, DType dtype);
   static Scalar Zero(DType dtype) { return IsFloat(dtype) ? FloatScalar(0) : IntScalar(0); }
 

@@ -569,13 +569,18 @@ class Emitter {
     for (const Operand& operand : node.arguments) arguments.push_back(Read(operand));
     if (divisions_ != nullptr && divisions_->Contains(node)) {
       Write(node.fragment, node.slot,
-            node.loose ? absl::StrCat(arguments[0], " * (1.0f / ", arguments[1], ")")
+            node.precision == kernel::Precision::kLoose ? absl::StrCat(arguments[0], " * (1.0f / ", arguments[1], ")")
                        : absl::StrCat("seam_quotient(", arguments[0], ", ", arguments[1], ", ",
                                       exact_, ")"));
       return;
     }
-    if (node.loose && node.op == OpKind::Exp)
+    if (node.precision == kernel::Precision::kLoose && node.op == OpKind::Exp)
       return Write(node.fragment, node.slot, absl::StrCat("seam_loose_exp(", arguments[0], ")"));
+    if (node.precision == kernel::Precision::kTerm) {
+      const char* factor = node.op == OpKind::Exp ? " * 1.44269504088896341f" : "";
+      return Write(node.fragment, node.slot,
+                   absl::StrCat("seam_term_exp2(", arguments[0], factor, ")"));
+    }
     // `where` chooses between its second and third operand.
     const DType in = TypeOf(node.arguments[node.op == OpKind::Where ? 1 : 0]);
     Write(node.fragment, node.slot,

@@ -577,6 +577,14 @@ __device__ __forceinline__ float seam_loose_exp(float a) {
   return root * root;
 }
 )"},
+    // 2^a as a term of a sum that is 1 or more: what is below 2^-126 is 0.
+    {"seam_term_exp2", R"(
+__device__ __forceinline__ float seam_term_exp2(float a) {
+  float term;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(term) : "f"(a));
+  return term;
+}
+)"},
     {"seam_bulk_copy", R"(
 __device__ __forceinline__ void seam_bulk_copy(void* to, const void* from, unsigned bytes, unsigned long long* barrier) {
 #if __CUDA_ARCH__ >= 900

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/kernel/expander.h"
-#include "scheduler/kernel/loose.h"
+#include "scheduler/kernel/precision.h"
 
 namespace seam::kernel {
 namespace {
@@ -178,7 +178,7 @@ absl::Status Expander::Prepare() {
   }
   levels_.resize(tile_.values.size());
   stored_.resize(tile_.stores.size());
-  loose_ = FindLoose(tile_);
+  precisions_ = FindPrecisions(tile_);
   ends_.levels.resize(tile_.values.size());
   PrepareKept();
   PrepareRowCopies();

@@ -101,7 +101,7 @@ void Expander::AddExponential(const Accumulator& a, std::optional<Operand> insid
     w_.Set(term.fragment, 0, OpKind::Mul, {Read(r.operands[1]), Shrinkage(a.id, element, top)});
   } else {
     const Operand lack = w_.Make(r.dtype, OpKind::Sub, {element, top});
-    w_.Emit(Map{*r.exponential, term.fragment, 0, {lack}, HasLooseSum(a.id)});
+    EmitTerm(r, term.fragment, lack);
   }
   w_.Set(a.terms, RowSlot(), OpKind::Add,
          {Operand::Reg(a.terms, RowSlot()),
@@ -114,8 +114,15 @@ Operand Expander::Shrinkage(int id, Operand before, Operand after) {
   const TileReduction& r = tile_.reductions[id];
   const Operand empty = w_.Make(DType::Bool, OpKind::Eq, {before, NeutralState(r)[0]});
   const Operand growth = w_.Make(r.dtype, OpKind::Sub, {before, after});
-  const Operand factor = w_.Make(r.dtype, *r.exponential, {growth});
+  const Operand factor = Operand::Reg(w_.NewFragment("t", r.dtype));
+  EmitTerm(r, factor.fragment, growth);
   return w_.Make(r.dtype, OpKind::Where, {empty, BlockWriter::Number(r.dtype, 0), factor});
+}
+
+// The exponential of what is 0 at most, and 0 for an element or a state beside it.
+void Expander::EmitTerm(const TileReduction& r, int fragment, Operand lack) {
+  const Precision precision = r.dtype == DType::F32 ? Precision::kTerm : Precision::kFull;
+  w_.Emit(Map{*r.exponential, fragment, 0, {lack}, precision});
 }
 
 // Sets the state to that of so many, whose components `take` brings by row slot and number, and of
@@ -161,15 +168,6 @@ void Expander::FinishSum(const Accumulator& a) {
         {Operand::Reg(a.fragments[0], RowSlot()), BlockWriter::Number(w_.dtype(a.fragments[0]), 0),
          Operand::Reg(a.fragments[1], RowSlot())});
   });
-}
-
-bool Expander::HasLooseSum(int id) const {
-  for (size_t i = 0; i < tile_.values.size(); ++i) {
-    const TileValue& value = tile_.values[i];
-    if (value.kind == TileKind::ReduceResult && value.reduction == id && value.component == 1)
-      return loose_[i];
-  }
-  return false;
 }
 
 }  // namespace seam::kernel

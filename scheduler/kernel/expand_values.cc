@@ -80,7 +80,7 @@ void Expander::EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& impo
       break;
     }
     case TileKind::Map: {
-      Map map{value.op, fragment, slot, {}, loose_[id]};
+      Map map{value.op, fragment, slot, {}, precisions_[id]};
       for (TileId operand : value.operands) map.arguments.push_back(Read(operand));
       w_.Emit(std::move(map));
       break;
@@ -209,16 +209,29 @@ void Expander::ComputeRowValues(const std::vector<TileId>& ids, int pass) {
     return;
   }
   std::vector<TileId> rest;
+  std::map<TileId, Operand> alike;  // Loads of one element for all of a vector.
   for (TileId id : todo) {
-    if (tile_.values[id].lets.empty() && IsVectorLoad(tile_.values[id], importer)) {
+    const TileValue& value = tile_.values[id];
+    if (value.lets.empty() && IsVectorLoad(value, importer)) {
       EmitVectorLoad(id, row_values_[id], 0, importer, row_mask_);
-    } else {
-      rest.push_back(id);
+      continue;
+    }
+    rest.push_back(id);
+    if (value.lets.empty() && LoadKind(value, importer) == Access::kUniform) {
+      const Operand one = Operand::Reg(w_.NewFragment("r", value.dtype));
+      EmitPoint(id, one.fragment, 0, importer, Substitute(row_mask_, v_, 0));
+      alike.emplace(id, one);
     }
   }
   if (rest.empty()) return;
   w_.Loop(v_, vector_, true, [&] {
-    for (TileId id : rest) EmitPoint(id, row_values_[id], v_, importer, row_mask_);
+    for (TileId id : rest) {
+      if (const auto found = alike.find(id); found != alike.end()) {
+        w_.Set(row_values_[id], v_, OpKind::Copy, {found->second});
+      } else {
+        EmitPoint(id, row_values_[id], v_, importer, row_mask_);
+      }
+    }
   });
 }
 
@@ -424,11 +437,15 @@ void Expander::EmitVectorStore(const TileStore& store, int fragment, SymImporter
       });
 }
 
-// A value of the row: one of the row's threads stores it.
+// A value of the row: one of the row's threads stores it, of a vector of rows all at once.
 void Expander::EmitRowStore(const TileStore& store, SymImporter& importer) {
-  const SymInt first_part = SymEq(part_, 0);
-  OverRowSlots(
-      [&] { EmitScalarStore(store, importer, SymAnd(first_part, SymAnd(Leader(), row_mask_))); });
+  const SymInt mask = SymAnd(SymEq(part_, 0), SymAnd(Leader(), row_mask_));
+  if (outer_ && StoreAccess(store, importer).kind == Access::kVector) {
+    const int fragment = w_.NewFragment("out", tile_.values[store.value].dtype, vector_);
+    OverRowSlots([&] { w_.Set(fragment, RowSlot(), OpKind::Copy, {Read(store.value)}); });
+    return EmitVectorStore(store, fragment, importer, mask);
+  }
+  OverRowSlots([&] { EmitScalarStore(store, importer, mask); });
 }
 
 }  // namespace seam::kernel

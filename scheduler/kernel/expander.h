@@ -306,8 +306,8 @@ class Expander {
   void OpenPairs(Accumulator& a);
   bool AccumulatePairs(const Accumulator& a);
   void FoldPairs(const Accumulator& a);
+  void EmitTerm(const TileReduction& r, int fragment, Operand lack);
   void FinishSum(const Accumulator& a);
-  bool HasLooseSum(int id) const;
   void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
                   std::vector<Accumulator>& accumulators);
   void MergeShifted(const Accumulator& a, Operand mean, Operand m2, Operand count,
@@ -529,7 +529,7 @@ class Expander {
   std::vector<SymInt> lets_;
   std::vector<Level> levels_;
   std::vector<bool> stored_;  // Of stores: by the first threads of rows, in an earlier pass.
-  std::vector<bool> loose_;
+  std::vector<Precision> precisions_;
   Holds holds_;
   bool packs_ = false;                     // Narrow elements of a row stay packed.
   CacheHint stores_ = CacheHint::Default;  // Of the current pass.

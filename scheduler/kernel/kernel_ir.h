@@ -125,6 +125,10 @@ struct Store {
   CacheHint hint = CacheHint::Default;
 };
 
+// How near an f32 exponential or division must be: to all bits; an exponential that is at most 1 to
+// what matters of it in a sum of such, one of which is 1; to a part in 10^5 (precision.h).
+enum class Precision : uint8_t { kFull, kTerm, kLoose };
+
 // fragment[slot] = op(arguments). Elementwise operations and Cast; operands have their fragments'
 // types.
 struct Map {
@@ -132,7 +136,7 @@ struct Map {
   int fragment;
   SymInt slot;
   std::vector<Operand> arguments;
-  bool loose = false;  // f32 exponential or division: an error of a part in 10^5 does no harm.
+  Precision precision = Precision::kFull;
 };
 
 // fragment[slot] = value of an integer expression: an index, a mask, a size.

@@ -116,7 +116,9 @@ class Printer {
       absl::StrAppend(&arguments, arguments.empty() ? "" : ", ", Value(operand));
     }
     return absl::StrCat(Slot(node.fragment, node.slot), " = ", OpName(node.op), "(", arguments, ")",
-                        node.loose ? " loose" : "");
+                        node.precision == Precision::kLoose  ? " loose"
+                        : node.precision == Precision::kTerm ? " of a term"
+                                                             : "");
   }
   std::string Head(const IndexValue& node) const {
     return absl::StrCat(Slot(node.fragment, node.slot), " = index ", node.value.ToString());

@@ -1,7 +1,9 @@
 #include "scheduler/kernel/tile.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "scheduler/kernel/access.h"
 
 namespace seam::kernel {
 namespace {
@@ -27,6 +29,21 @@ const char* PlaceName(Place place) {
 }
 
 }  // namespace
+
+std::vector<bool> VaryingWithColumn(const TileKernel& k) {
+  std::vector<bool> varies;
+  const auto depends = [&](SymInt e) {
+    return absl::c_any_of(k.spaces, [&](const TileSpace& space) {
+      return space.column.is_symbolic() && DependsOn(e, space.column);
+    });
+  };
+  for (const TileValue& v : k.values) {
+    varies.push_back(depends(v.index) || depends(v.predicate) ||
+                     absl::c_any_of(v.operands, [&](TileId id) { return varies[id]; }) ||
+                     absl::c_any_of(v.lets, [&](int let) { return varies[k.lets[let].value]; }));
+  }
+  return varies;
+}
 
 std::string PrintValue(const TileKernel& k, TileId id) {
   const TileValue& v = k.values[id];

@@ -159,6 +159,9 @@ int NumComponents(OpKind reduction);
 int NumComponents(const TileReduction& reduction);
 DType ComponentType(OpKind reduction, DType dtype, int component);
 
+// Per value: whether it varies from column to column of a row. Linear in the values.
+std::vector<bool> VaryingWithColumn(const TileKernel& kernel);
+
 // One value without its name: "add(%1, %2)".
 std::string PrintValue(const TileKernel& kernel, TileId id);
 // One statement a line.

@@ -430,21 +430,23 @@ TEST(Online, OnlyOfTheMaximumOfTheSameElements) {
             1);
 }
 
-TEST(Online, LooseExponentials) {
+TEST(Online, PrecisionOfExponentials) {
   const Lay lay = Lays(false)[1];
   const GroupRun run = Laid(lay, {{"M", 3}, {"N", 515}});
   const std::string rounded = ExpectRight(Graph("bf16", kSoftmax), run).kernel_text;
   const std::string exact = ExpectRight(Graph("f32", kLogSumExp), run).kernel_text;
-  const auto loose = [](const std::string& text) {
+  const auto count = [](const std::string& text, const std::string& precision) {
     size_t count = 0;
     for (size_t at = 0; (at = text.find(" = exp(", at)) != std::string::npos; ++at) {
       const std::string line = text.substr(at, text.find('\n', at) - at);
-      count += line.find("loose") != std::string::npos;
+      count += line.find(precision) != std::string::npos;
     }
     return count;
   };
-  EXPECT_GE(loose(rounded), 2) << rounded;
-  EXPECT_EQ(loose(exact), 0) << exact;
+  EXPECT_GE(count(rounded, "loose"), 1) << rounded;
+  EXPECT_GE(count(rounded, "of a term"), 1) << rounded;
+  EXPECT_EQ(count(exact, "loose"), 0) << exact;
+  EXPECT_GE(count(exact, "of a term"), 1) << exact;
 }
 
 }  // namespace

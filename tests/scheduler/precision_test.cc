@@ -1,4 +1,4 @@
-#include "scheduler/kernel/loose.h"
+#include "scheduler/kernel/precision.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::string KernelOf(const std::string& body) {
   return result.kernel_text;
 }
 
-TEST(Loose, ExponentialsAndQuotientsThatAreRoundedAfterwards) {
+TEST(Precision, LooseExponentialsAndQuotientsThatAreRoundedAfterwards) {
   const std::string kernel = KernelOf(R"(
   e = exp(x)
   s = sum(e, axes=[1])
@@ -37,7 +37,7 @@ TEST(Loose, ExponentialsAndQuotientsThatAreRoundedAfterwards) {
   EXPECT_THAT(kernel, ContainsRegex("= div\\([^\n]*\\) loose\n"));
 }
 
-TEST(Loose, NotWhatIsStoredComparedAddedOrExact) {
+TEST(Precision, NotLooseWhatIsStoredComparedAddedOrExact) {
   for (const char* body : {
            "  e = exp(x)\n  output e\n",
            "  y = cast(exp(x) + z, dtype=bf16)\n  output y\n",
@@ -61,6 +61,25 @@ TEST(Loose, NotWhatIsStoredComparedAddedOrExact) {
         KernelOf("  m = " + row + "\n  y = cast(x / m[:, None], dtype=bf16)\n  output y\n");
     EXPECT_EQ(absl::StrContains(kernel, "loose\n"), loose) << row << kernel;
   }
+}
+
+TEST(Precision, TermsOfSumsBesideTheirMaximum) {
+  const auto count = [](const std::string& body) {
+    const std::string kernel = KernelOf(body);
+    size_t terms = 0;
+    for (size_t at = 0; (at = kernel.find(" of a term\n", at)) != std::string::npos; ++at) ++terms;
+    return terms;
+  };
+  const std::string max = "  m = amax(x, axes=[1])\n", sum = "  s = sum(e, axes=[1])\n";
+  const std::string of_max = max + "  e = exp(x - m[:, None])\n" + sum;
+  EXPECT_GT(count(of_max + "  y = log(s) + m\n  output y\n"), 0);
+  EXPECT_GT(count(max + "  e = exp2(x - m[:, None])\n" + sum + "  output s\n"), 0);
+  // What is stored as well, or lacks something of another maximum, is wanted whole.
+  EXPECT_EQ(count(of_max + "  output s\n  output e\n"), 0);
+  EXPECT_EQ(count(max + "  e = exp(z - m[:, None])\n" + sum + "  output s\n"), 0);
+  EXPECT_EQ(count(max + "  e = exp(x - m[:, None])\n  s = sum(e * z, axes=[1])\n  output s\n"), 0);
+  EXPECT_EQ(count("  m = amin(x, axes=[1])\n  e = exp(x - m[:, None])\n" + sum + "  output s\n"),
+            0);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "scheduler/kernel/loose.h"
+#include "scheduler/kernel/precision.h"
 
 #include <algorithm>
 
@@ -27,9 +27,27 @@ std::vector<bool> FindInexact(const TileKernel& tile) {
   return inexact;
 }
 
+// Whether the reduction sums up what elements lack of their own maximum, in f32, as an exponential.
+bool IsSumOfTerms(const TileKernel& tile, const TileReduction& sum) {
+  if (sum.op != OpKind::Sum || sum.over != Over::Columns || sum.merge || sum.products ||
+      sum.dtype != DType::F32) {
+    return false;
+  }
+  const TileValue& term = tile.values[sum.operands[0]];
+  if (!IsMap(term, OpKind::Exp) && !IsMap(term, OpKind::Exp2)) return false;
+  const TileValue& lack = tile.values[term.operands[0]];
+  if (!IsMap(lack, OpKind::Sub) || lack.dtype != DType::F32) return false;
+  const TileValue& result = tile.values[lack.operands[1]];
+  if (result.kind != TileKind::ReduceResult) return false;
+  const TileReduction& max = tile.reductions[result.reduction];
+  return max.op == OpKind::Max && max.over == Over::Columns && !max.merge && max.neighbours == 1 &&
+         sum.neighbours == 1 && max.operands[0] == lack.operands[0] &&
+         tile.passes[max.pass].space == tile.passes[sum.pass].space;
+}
+
 }  // namespace
 
-std::vector<bool> FindLoose(const TileKernel& tile) {
+std::vector<Precision> FindPrecisions(const TileKernel& tile) {
   const size_t n = tile.values.size();
   const std::vector<bool> inexact = FindInexact(tile);
 
@@ -42,7 +60,17 @@ std::vector<bool> FindLoose(const TileKernel& tile) {
   for (size_t r = 0; r < tile.reductions.size(); ++r) {
     for (TileId operand : tile.reductions[r].operands) reduced_by[operand].push_back(r);
   }
-  std::vector<bool> loose(n);
+  // Exponentials that are nothing but terms of sums.
+  std::vector<bool> term(n), more(n);
+  for (const TileReduction& r : tile.reductions) {
+    for (TileId operand : r.operands) (IsSumOfTerms(tile, r) ? term : more)[operand] = true;
+  }
+  for (const TileValue& v : tile.values) {
+    for (TileId operand : v.operands) more[operand] = true;
+  }
+  for (const TileStore& store : tile.stores) more[store.value] = true;
+  for (const TileLet& let : tile.lets) more[let.value] = true;
+  std::vector<Precision> precisions(n, Precision::kFull);
   for (size_t id = n; id-- > 0;) {
     const TileValue& v = tile.values[id];
     for (const size_t r : reduced_by[id]) {
@@ -56,8 +84,6 @@ std::vector<bool> FindLoose(const TileKernel& tile) {
     }
     const bool free = v.dtype == DType::F32 && used[id] && !strict[id];
     if (v.kind == TileKind::ReduceResult) {
-      loose[id] =
-          free && v.component == 1 && tile.reductions[v.reduction].exponential == OpKind::Exp;
       sum_used[v.reduction] = true;
       if (!free) sum_strict[v.reduction] = true;
       continue;
@@ -68,11 +94,16 @@ std::vector<bool> FindLoose(const TileKernel& tile) {
       used[operand] = true;
       if (!rounds && !passes_on) strict[operand] = true;
     }
-    loose[id] =
+    const bool loose =
         free && (IsMap(v, OpKind::Exp) ||
                  (IsMap(v, OpKind::Div) && (inexact[v.operands[0]] || inexact[v.operands[1]])));
+    if (term[id] && !more[id]) {
+      precisions[id] = Precision::kTerm;
+    } else if (loose) {
+      precisions[id] = Precision::kLoose;
+    }
   }
-  return loose;
+  return precisions;
 }
 
 }  // namespace seam::kernel
