@@ -69,7 +69,11 @@ absl::StatusOr<Kernel> Expander::Run() {
     BringBlocks();
     LoadByRow();
     if (!async_.empty()) w_.Emit(AwaitLoads{});
-    passes();
+    if (EndsInVector()) {
+      OverVectorsOrRows(passes);
+    } else {
+      passes();
+    }
     TakeBlocksOut();
     SEAM_RETURN_IF_ERROR(status);
   }

@@ -72,6 +72,34 @@ void Expander::SwapRowView() {
   std::swap(row_values_, row_view_->row_values);
 }
 
+// Whether nothing is folded, and the last row need not be the last one of a vector.
+bool Expander::EndsInVector() const {
+  return outer_ && options_.grid == 0 && tile_.reductions.empty() && DependsOn(row_mask_, v_) &&
+         async_.empty() && !options_.blocks &&
+         absl::c_all_of(spaces_, [](const SpaceState& s) { return s.extent.is_same(1); });
+}
+
+// Vectors of rows that lie inside as a whole, which are all but one, without masks; the rows of
+// that one by themselves.
+void Expander::OverVectorsOrRows(absl::FunctionRef<void()> passes) {
+  const SymInt mask = row_mask_;
+  const auto whole = [&] {
+    row_mask_ = 1;
+    passes();
+    row_mask_ = mask;
+    row_values_.clear();
+    stored_.assign(stored_.size(), false);
+  };
+  const auto each = [&] {
+    const auto vector = std::exchange(vector_, 1);
+    outer_ = false;
+    w_.Loop(v_, vector, false, passes);
+    vector_ = vector;
+    outer_ = true;
+  };
+  w_.Branch(WholeVector(mask), whole, each);
+}
+
 // The pass with a row a thread, which has several parts of it under way.
 absl::Status Expander::MergeParts(int pass) {
   const int index = tile_.passes[pass].space;

@@ -336,6 +336,8 @@ class Expander {
   bool MergesByRow() const { return row_view_.has_value() && outer_; }
   bool MergesByRow(int pass) const;
   bool MergesByRow(const std::vector<Accumulator>& accumulators) const;
+  bool EndsInVector() const;
+  void OverVectorsOrRows(absl::FunctionRef<void()> passes);
   void SwapRowView();
   absl::Status MergeParts(int pass);
   void MergeByRow(const std::vector<Accumulator>& accumulators,
