@@ -74,12 +74,13 @@ __device__ __forceinline__ unsigned seam_f16_pair(float first, float second) {
 #endif
 }
 )"},
+    // As the upper one of a pair, which a faster unit converts than a single one, and where it stays.
     {"seam_round_bf16", R"(
 __device__ __forceinline__ float seam_round_bf16(float x) {
 #if __CUDA_ARCH__ >= 800
-  unsigned short r;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x));
-  return __uint_as_float((unsigned)r << 16);
+  unsigned r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(x), "f"(0.0f));
+  return __uint_as_float(r);
 #else
   unsigned bits = __float_as_uint(x);
   bits += 0x7fff + (bits >> 16 & 1);
