@@ -148,10 +148,33 @@ int64_t TermGcd(const Poly& d) {
   return sym_internal::ContentOf(terms).coefficient;
 }
 
+// d >= 0 as q + k >= 0, if d is g q + r and r lies in g k .. g k + g - 1, whatever its terms are:
+// 8 a <= 8 b + v is a <= b for v in 0..7. Terms of q have coefficients larger than those of r.
+Poly WithoutRest(const Poly& d) {
+  const auto magnitude = [](const Term& t) { return sym_internal::Magnitude(t.coefficient); };
+  for (const Term& least : d.terms) {
+    Poly q, r;
+    for (const Term& t : d.terms) (magnitude(t) >= magnitude(least) ? q : r).terms.push_back(t);
+    if (r.terms.empty()) continue;
+    r.constant = d.constant;
+    const int64_t g = TermGcd(q);
+    if (g == 1) continue;
+    const SymRange range = RangeOf(sym_internal::Build(r));
+    if (range.lo == INT64_MIN || range.hi == INT64_MAX) continue;
+    const int64_t k = *FloorDiv(SymInt(range.lo), g).maybe_int();
+    if (k != *FloorDiv(SymInt(range.hi), g).maybe_int()) continue;
+    for (Term& t : q.terms) t.coefficient /= g;
+    q.constant = k;
+    return q;
+  }
+  return d;
+}
+
 // d >= 0, with as few constants in the answer as there can be: l <= r, l < r, l <= c or c <= r.
 SymInt MakeNonNegative(SymInt difference) {
   Poly d = sym_internal::TermsOf(difference);
   if (HasLargeCoefficient(d)) return SymInt::Invalid();
+  d = WithoutRest(d);
   const int64_t g = TermGcd(d);
   for (Term& t : d.terms) t.coefficient /= g;
   d.constant = *FloorDiv(SymInt(d.constant), g).maybe_int();

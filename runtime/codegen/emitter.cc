@@ -569,13 +569,18 @@ class Emitter {
     for (const Operand& operand : node.arguments) arguments.push_back(Read(operand));
     if (divisions_ != nullptr && divisions_->Contains(node)) {
       Write(node.fragment, node.slot,
-            node.precision == kernel::Precision::kLoose ? absl::StrCat(arguments[0], " * (1.0f / ", arguments[1], ")")
-                       : absl::StrCat("seam_quotient(", arguments[0], ", ", arguments[1], ", ",
-                                      exact_, ")"));
+            node.precision == kernel::Precision::kLoose
+                ? absl::StrCat(arguments[0], " * (1.0f / ", arguments[1], ")")
+                : absl::StrCat("seam_quotient(", arguments[0], ", ", arguments[1], ", ", exact_,
+                               ")"));
       return;
     }
     if (node.precision == kernel::Precision::kLoose && node.op == OpKind::Exp)
       return Write(node.fragment, node.slot, absl::StrCat("seam_loose_exp(", arguments[0], ")"));
+    if (node.precision == kernel::Precision::kLoose && node.op == OpKind::Sigmoid) {
+      return Write(node.fragment, node.slot,
+                   absl::StrCat("seam_loose_sigmoid(", arguments[0], ")"));
+    }
     if (node.precision == kernel::Precision::kTerm) {
       const char* factor = node.op == OpKind::Exp ? " * 1.44269504088896341f" : "";
       return Write(node.fragment, node.slot,

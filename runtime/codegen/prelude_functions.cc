@@ -578,6 +578,15 @@ __device__ __forceinline__ float seam_loose_exp(float a) {
   return root * root;
 }
 )"},
+    // 1 / (1 + e^-a) within a part in 10^5, small results included.
+    {"seam_loose_sigmoid", R"(
+__device__ __forceinline__ float seam_loose_sigmoid(float a) {
+  const float t = seam_loose_exp(-fabsf(a));
+  float whole;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(whole) : "f"(1.0f + t));
+  return a >= 0 ? whole : t * whole;
+}
+)"},
     // 2^a as a term of a sum that is 1 or more: what is below 2^-126 is 0.
     {"seam_term_exp2", R"(
 __device__ __forceinline__ float seam_term_exp2(float a) {

@@ -95,7 +95,7 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
       if (!rounds && !passes_on) strict[operand] = true;
     }
     const bool loose =
-        free && (IsMap(v, OpKind::Exp) ||
+        free && (IsMap(v, OpKind::Exp) || IsMap(v, OpKind::Sigmoid) ||
                  (IsMap(v, OpKind::Div) && (inexact[v.operands[0]] || inexact[v.operands[1]])));
     if (term[id] && !more[id]) {
       precisions[id] = Precision::kTerm;

@@ -23,8 +23,8 @@
 
 namespace seam::kernel {
 
-// Per value; not kFull for exponentials and divisions only. A division is loose if something in it
-// is inexact already: where the reference has one right answer, so have kernels. Linear in the
+// Per value; not kFull for exponentials, sigmoids and divisions only. A division is loose if
+// something in it is inexact already: where the reference has one right answer, so have kernels. Linear in the
 // values and reductions.
 std::vector<Precision> FindPrecisions(const TileKernel& tile);
 
