@@ -592,14 +592,9 @@ class Emitter {
           CudaExpression(node.op, in, RoundedTo(node.fragment), arguments));
   }
   void Emit(const kernel::IndexValue& node) {
-    // Of an index that is not negative the upper half is known.
-    const bool wide = text_.IsWide(node.value), widens = DTypeOf(node.fragment) == DType::I64;
-    const bool is_unsigned = !wide && widens && RangeOf(node.value).lo >= 0;
-    const DType from = wide ? DType::I64 : DType::I32;
-    const std::string name = text_.Name(node.value);
+    const DType from = text_.IsWide(node.value) ? DType::I64 : DType::I32;
     Write(node.fragment, node.slot,
-          is_unsigned ? absl::StrCat("(long long)(unsigned)", name)
-                      : CudaExpression(OpKind::Cast, from, RoundedTo(node.fragment), {name}));
+          CudaExpression(OpKind::Cast, from, RoundedTo(node.fragment), {text_.Name(node.value)}));
   }
   void Emit(const kernel::LetSymbol& node) {
     const std::string name = VariableOf(node.symbol);
