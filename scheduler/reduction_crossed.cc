@@ -38,9 +38,10 @@ absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   StayTogether(sized, stage, s);
   const int registers = std::min(255, 65536 / (s.threads() * std::max(1, s.min_ctas_per_sm)));
   const double ends = s.shift ? 1.5 * kEndWords : 0;
-  const int beside = s.shift && s.threads() > kLargeShifted ? kLargeShiftedRegisters
-                     : s.registers == 3 && !s.shift         ? kThreeVectorsRegisters
-                                                            : kAheadRegisters;
+  const bool is_large = s.threads() > kLargeShifted || s.registers == 3;
+  const int beside = s.shift && is_large            ? kLargeShiftedRegisters
+                     : s.registers == 3 && !s.shift ? kThreeVectorsRegisters
+                                                    : kAheadRegisters;
   s.reread = s.registers * s.vector * (states + 0.5 + sized.input_words) + ends >
              std::min(registers - beside, kMostRowRegisters);
   constexpr int64_t kEnoughAhead = 32768;  // Of an SM.
@@ -125,7 +126,8 @@ bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
 // take 320 to 512 threads. False: they do well as they are.
 // Source: docs/schedulers.md, "Rows of any length".
 bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
-  constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512;
+  constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512,
+                kMostOfOneState = 576;
   constexpr int kShiftedTwo = 320;
   constexpr int64_t kShortVectors = 256, kFewVectors = 320, kMostInThrees = 384;
   if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(vectors, states, s);
@@ -135,7 +137,13 @@ bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
     if (vectors <= kShortVectors / 2) return false;
     GiveThreads(in_twos, 2, s);
     s.row_warps = 1;
-    s.min_ctas_per_sm = kMostThreads / in_twos;
+    s.min_ctas_per_sm = (states == 1 ? kMostOfOneState : kMostThreads) / in_twos;
+    return true;
+  }
+  if (s.shift && states > 1 && vectors > kFewVectors && vectors <= kMostInThrees) {
+    GiveThreads(kMostInThrees / 4, 4, s);
+    s.row_warps = 1;
+    s.min_ctas_per_sm = 4;
     return true;
   }
   if (s.shift) {
@@ -195,7 +203,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead && s.shift && states > 1) {
-    const Share shares[] = {{some, 32, 640}, {2 * some, 256, 512}, {few, 1, 1024}};
+    const Share shares[] = {
+        {some, 32, 640}, {some + few, 448, 512}, {2 * some, 256, 512}, {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
     // 32 of short rows, and of one state a column where each of an SM's four schedulers gets as

@@ -170,17 +170,25 @@ bool ShareUnevenly(int64_t vectors, Schedule& s) {
   return true;
 }
 
-// The same of rows that are shifted: short ones to a warp, five to seven vectors a thread; longer
+// The same of rows that are shifted: short ones to a warp, five to seven vectors a thread, or to
+// two warps, five each; longer
 // ones, which have four, five if more rows are then under way, or if four idle a quarter of the
 // threads.
 void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
-  constexpr int64_t kLeastVectors = 128, kWarpVectors = 224;
-  constexpr int kWords = 51;
+  constexpr int64_t kLeastVectors = 128, kWarpVectors = 224, kTwoWarpsLeast = 256,
+                    kTwoWarpsMost = 320;
+  constexpr int kWords = 51, kTwoWarpsWords = 64;
   if (vectors > kLeastVectors && vectors <= kWarpVectors) {
     GiveThreads(32, static_cast<int>(CeilDivide(vectors, 32)), s);
     s.row_warps = 4;
     const int words = 16 * (s.registers - 2);  // 48, 64, 80: what does not spill.
     s.min_ctas_per_sm = 65536 / (s.threads() * words);
+    return;
+  }
+  if (vectors > kTwoWarpsLeast && vectors <= kTwoWarpsMost) {
+    GiveThreads(64, 5, s);
+    s.row_warps = 2;
+    s.min_ctas_per_sm = 65536 / (s.threads() * kTwoWarpsWords);
     return;
   }
   if (s.registers != 4) return;
@@ -346,6 +354,16 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
   s.min_ctas_per_sm = eight ? kCtasOfEight : std::clamp(fit, 1, s.min_ctas_per_sm);
   if (uneven && s.shift) ShareUnevenlyShifted(vectors, s);
+  // Short odd rows without weights, whose ends more warps would wait for: one with five vectors.
+  constexpr int64_t kFiveLeast = 128, kFiveMost = 160;
+  constexpr int kFiveWords = 80;
+  if (narrow && !busy && s.shift && s.persistent && weights == 0 && sized.large_inputs == 1 &&
+      !sized.shape.crossed() && vectors > kFiveLeast && vectors <= kFiveMost &&
+      s.vector * sized.widest_bytes == 16) {
+    GiveThreads(32, 5, s);
+    s.row_warps = 4;
+    s.min_ctas_per_sm = 65536 / (s.threads() * kFiveWords);
+  }
 }
 
 bool IsInterleaved(const SizedGroup& sized, const Schedule& s) {
