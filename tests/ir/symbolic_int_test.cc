@@ -403,6 +403,14 @@ TEST_F(SymbolicIntTest, Comparisons) {
   EXPECT_SYM_EQ(SymLt(m, n), SymNot(SymLe(n, m)));
   EXPECT_SYM_EQ(SymLe(2 * m, 2 * n + 1), SymLe(m, n));
   EXPECT_SYM_EQ(SymLt(8 * m, 8 * n + 8), SymLe(m, n));
+  // What no multiple reaches does not matter.
+  const SymInt v = Sym("v", 0, 7), w = Sym("w", -3, 4);
+  EXPECT_SYM_EQ(SymLe(8 * m, 8 * n + v), SymLe(m, n));
+  EXPECT_SYM_EQ(SymLt(8 * n + v, 8 * m), SymLt(n, m));
+  EXPECT_SYM_EQ(SymLe(8 * m, 8 * n + w + 3), SymLe(m, n));
+  EXPECT_SYM_EQ(SymLe(16 * m + 8 * x, 16 * n + v + 80), SymLe(2 * m + x, 2 * n + 10));
+  EXPECT_FALSE(SymLe(8 * m, 8 * n + w).is_same(SymLe(m, n)));
+  EXPECT_FALSE(SymLe(8 * m, 8 * n + v + 1).is_same(SymLe(m, n)));
   EXPECT_SYM_EQ(SymEq(2 * m, 2 * n), SymEq(n, m));
   EXPECT_SYM_EQ(SymEq(2 * m, 2 * n + 1), 0);
   EXPECT_SYM_EQ(SymNe(4 * m, 6), 1);

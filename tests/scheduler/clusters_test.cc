@@ -322,17 +322,26 @@ TEST(Clusters, RowsThatAreReadOnceHaveNone) {
   output loss
 })";
   for (const char* device : {"h200", "b200", "rtx5090"}) {
-    const auto cluster_of = [&](absl::string_view text) {
+    const auto choose = [&](absl::string_view text, int64_t rows, int64_t columns) {
       const absl::StatusOr<Fusion> group = ParseFusion(text);
       EXPECT_TRUE(group.ok()) << group.status();
       const absl::StatusOr<Schedule> s =
           FindScheduler(SchedulerKind::kReduction)
-              ->choose(*group, {.sizes = {8192, 50257}, .device = *FindDevice(device)});
+              ->choose(*group, {.sizes = {rows, columns}, .device = *FindDevice(device)});
       EXPECT_TRUE(s.ok() && CheckSchedule(*s).ok()) << s.status();
-      return s->cluster;
+      return *s;
     };
-    EXPECT_EQ(cluster_of(kCrossEntropy), 1) << device;
-    EXPECT_GT(cluster_of(kSoftmax), 1) << device;
+    for (int64_t columns : {1024, 4096, 50256, 50257}) {
+      const Schedule s = choose(kCrossEntropy, 8192, columns);
+      // What is looked up once a row does not keep the others from coming in vectors.
+      EXPECT_EQ(s.vector, 8) << device << columns;
+      EXPECT_EQ(s.cluster, 1) << device << columns;
+      EXPECT_TRUE(!s.persistent && s.online) << device << columns;
+    }
+    EXPECT_GT(choose(kSoftmax, 8192, 50257).cluster, 1) << device;
+    // Few rows are shared.
+    const Schedule few = choose(kCrossEntropy, 16, 50256);
+    EXPECT_GT(few.cluster * few.split, 1) << device;
   }
 }
 

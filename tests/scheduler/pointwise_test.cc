@@ -1,0 +1,107 @@
+// Pointwise kernels: vectors of rows in memory, divisions once a vector, rows that end inside one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+testing::GroupResult RunOne(const std::string& inputs, const std::string& body, int64_t m,
+                            int64_t n) {
+  const testing::GroupResult result = testing::RunGroupText(
+      absl::StrCat("fusion f {\n  symbol M in [0, 100000]\n  symbol N in [0, 100000]\n", inputs,
+                   body, "}\n"),
+      {.sizes = {{"M", m}, {"N", n}}});
+  EXPECT_TRUE(result.status.ok()) << m << " x " << n << body << result.status;
+  return result;
+}
+
+const char* const kTwo = "  input x: bf16[M, N]\n  input z: bf16[M, N]\n";
+const char* const kSum = "  y = x + z\n  output y\n";
+
+TEST(PointwiseKernel, VectorsAreStoredWhole) {
+  const testing::GroupResult result = RunOne(kTwo, kSum, 37, 40);
+  EXPECT_EQ(result.schedule.vector, 8);
+  EXPECT_THAT(result.schedule.facts, IsEmpty());
+  EXPECT_THAT(result.kernel_text, ContainsRegex("store y\\[[^\\n]* :\\+8\\] = "));
+}
+
+// The rows of the last vector, one by one; all sizes around a vector and a CTA.
+TEST(PointwiseKernel, RowsThatEndInsideAVector) {
+  for (int64_t n : {1, 3, 7, 8, 9, 15, 17, 1023, 1025, 2047, 2049}) {
+    const testing::GroupResult result = RunOne(kTwo, kSum, 1, n);
+    EXPECT_THAT(result.kernel_text, HasSubstr("else")) << n;
+    // The others have no mask of their own.
+    EXPECT_THAT(result.kernel_text, Not(ContainsRegex(":\\+8\\] = [^\\n]* if "))) << n;
+  }
+}
+
+TEST(PointwiseKernel, SeveralOutputsAndLookupsThatEndInsideAVector) {
+  for (int64_t n : {5, 8, 21}) {
+    RunOne("  input x: f16[M, N]\n  input at: i64[M, N]\n  input table: f32[M]\n",
+           "  t = index_select(table, reshape(at, sizes=[M*N]), axis=0)\n"
+           "  y = cast(x, dtype=f32) + reshape(t, sizes=[M, N])\n  z = abs(x)\n"
+           "  output y\n  output z\n",
+           3, n);
+  }
+}
+
+const char* const kRowAndColumn = "  input x: bf16[M, N]\n  input a: f32[M]\n  input b: bf16[N]\n";
+const char* const kScaled =
+    "  y = cast(cast(x + b, dtype=f32) * a[:, None], dtype=bf16)\n"
+    "  output y\n";
+
+TEST(PointwiseKernel, VectorsThatDivideRowsDivideOnce) {
+  const testing::GroupResult result = RunOne(kRowAndColumn, kScaled, 100, 48);
+  EXPECT_THAT(result.schedule.facts, ElementsAre(SymbolFact{"N", 8, -1}));
+  // A vector of `b`, one element of `a`.
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load b\\[[^\\n]* :\\+8\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("\\[0\\] = load a\\["));
+}
+
+TEST(PointwiseKernel, OthersDivideByConstants) {
+  for (int64_t n : {12, 47, 50}) {
+    const testing::GroupResult result = RunOne(kRowAndColumn, kScaled, 100, n);
+    EXPECT_THAT(result.schedule.facts, ElementsAre(SymbolFact{"N", 1, n})) << n;
+  }
+}
+
+// As many facts as it takes: the batch is free, and so are extents that divisions do not meet.
+TEST(PointwiseKernel, NoMoreFactsThanDivisionsNeed) {
+  const std::string text =
+      "fusion f {\n  symbol B\n  symbol C\n  symbol H\n  symbol W\n  input x: f16[B, C, H, W]\n"
+      "  input s: f32[C]\n  y = cast(x, dtype=f32) * s[:, None, None]\n  output y\n}\n";
+  const auto facts = [&](int64_t c, int64_t h, int64_t w) {
+    const testing::GroupResult result =
+        testing::RunGroupText(text, {.sizes = {{"B", 2}, {"C", c}, {"H", h}, {"W", w}}});
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    return result.schedule.facts;
+  };
+  EXPECT_EQ(facts(3, 8, 5).size(), 1);
+  EXPECT_EQ(facts(3, 5, 8).size(), 1);
+  for (const SymbolFact& fact : facts(3, 7, 7)) EXPECT_NE(fact.symbol, "B");
+}
+
+// Both halves of a concatenation and what was cut out of rows are vectors: nothing that a multiple
+// does not reach is compared.
+TEST(PointwiseKernel, HalvesAreVectors) {
+  const testing::GroupResult result = RunOne("  input x: f32[M, 8*N]\n  input z: f32[M, 8*N]\n",
+                                             "  y = cat(x, z, axis=1)\n  output y\n", 5, 3);
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load x\\[[^\\n]* :\\+4\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load z\\[[^\\n]* :\\+4\\]"));
+}
+
+}  // namespace
+}  // namespace seam
