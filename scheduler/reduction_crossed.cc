@@ -140,7 +140,7 @@ bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
     s.min_ctas_per_sm = (states == 1 ? kMostOfOneState : kMostThreads) / in_twos;
     return true;
   }
-  if (s.shift && states > 1 && vectors > kFewVectors && vectors <= kMostInThrees) {
+  if (s.shift && states == 2 && vectors > kFewVectors && vectors <= kMostInThrees) {
     GiveThreads(kMostInThrees / 4, 4, s);
     s.row_warps = 1;
     s.min_ctas_per_sm = 4;
@@ -203,8 +203,10 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead && s.shift && states > 1) {
-    const Share shares[] = {
-        {some, 32, 640}, {some + few, 448, 512}, {2 * some, 256, 512}, {few, 1, 1024}};
+    const Share shares[] = {{some, 32, 640},
+                            {some + few, 448, states == 2 ? 512 : 0},
+                            {2 * some, 256, 512},
+                            {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
     // 32 of short rows, and of one state a column where each of an SM's four schedulers gets as

@@ -37,6 +37,7 @@ absl::StatusOr<TracedKernel> Tracer::Run() {
     if (left_here) SEAM_RETURN_IF_ERROR(EnsureReduction(e).status());
   }
   FinishPasses();
+  JoinLoads();
   return std::move(out_);
 }
 

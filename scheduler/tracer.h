@@ -66,6 +66,8 @@ class Tracer {
   }
   int PassOf(int depth, int space);
   void FinishPasses();
+  // Linear in the values, times those among them that load behind a mask.
+  void JoinLoads();
 
   // Reductions.
   absl::StatusOr<const std::vector<TileId>*> EnsureReduction(ExprId e);

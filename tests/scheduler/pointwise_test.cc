@@ -103,5 +103,33 @@ TEST(PointwiseKernel, HalvesAreVectors) {
   EXPECT_THAT(result.kernel_text, ContainsRegex("load z\\[[^\\n]* :\\+4\\]"));
 }
 
+// What both halves need of a tensor is one load, whose place depends on the half.
+TEST(PointwiseKernel, HalvesLoadOnce) {
+  const testing::GroupResult result = RunOne("  input x: f32[M, 16*N]\n  input c: f32[8*N]\n",
+                                             "  a = x[:, 0:8*N]\n  b = x[:, 8*N:16*N]\n  y = cat(a "
+                                             "* c - b, b * c + a, axis=1)\n  output y\n",
+                                             3, 2);
+  const auto count = [&](const std::string& what) {
+    size_t n = 0;
+    for (size_t at = 0; (at = result.kernel_text.find(what, at)) != std::string::npos; ++at) ++n;
+    return n;
+  };
+  EXPECT_EQ(count("= load x["), 2 * count("= load c[")) << result.kernel_text;
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load x\\[[^\n]* :\\+4\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load c\\[[^\n]* :\\+4\\]"));
+}
+
+// Three parts, one of them empty at times, of which two read the same tensor at places that move
+// against each other: these stay apart.
+TEST(PointwiseKernel, PartsOfAnyKind) {
+  for (int64_t n : {1, 5, 16}) {
+    for (int64_t m : {1, 4}) {
+      RunOne("  input x: f16[M, N]\n  input z: f16[M, N]\n",
+             "  y = cat(x, flip(x, axes=[1]), z, x[:, 1:N], axis=1)\n  output y\n", m, n);
+      RunOne("  input x: f16[M, N]\n", "  y = cat(x, x * x, x + x, axis=0)\n  output y\n", m, n);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace seam
