@@ -575,11 +575,11 @@ class Emitter {
                                ")"));
       return;
     }
-    if (node.precision == kernel::Precision::kLoose && node.op == OpKind::Exp)
-      return Write(node.fragment, node.slot, absl::StrCat("seam_loose_exp(", arguments[0], ")"));
-    if (node.precision == kernel::Precision::kLoose && node.op == OpKind::Sigmoid) {
-      return Write(node.fragment, node.slot,
-                   absl::StrCat("seam_loose_sigmoid(", arguments[0], ")"));
+    if (node.precision == kernel::Precision::kLoose && node.op != OpKind::Div) {
+      const char* name = node.op == OpKind::Exp       ? "seam_loose_exp"
+                         : node.op == OpKind::Sigmoid ? "seam_loose_sigmoid"
+                                                      : "seam_loose_erf";
+      return Write(node.fragment, node.slot, absl::StrCat(name, "(", arguments[0], ")"));
     }
     if (node.precision == kernel::Precision::kTerm) {
       const char* factor = node.op == OpKind::Exp ? " * 1.44269504088896341f" : "";

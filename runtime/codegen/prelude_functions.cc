@@ -593,6 +593,25 @@ __device__ __forceinline__ float seam_loose_sigmoid(float a) {
   return a >= 0 ? whole : t * whole;
 }
 )"},
+    // erf(a) to a few units of the last place of 1: 1 - 2^(t p(t)), where t = |a|, up to 4, beyond
+    // which it is 1. p has the least error of 2^(t p(t)) against erfc(t), 1.6e-8, of all of degree
+    // 7, by reweighted least squares; in f32, with the machine's exponential, it is below 3e-7.
+    {"seam_loose_erf", R"(
+__device__ __forceinline__ float seam_loose_erf(float a) {
+  const float t = fminf(fabsf(a), 4.0f);
+  float p = -0x1.7c7de0p-15f;
+  p = fmaf(p, t, 0x1.d3250ep-12f);
+  p = fmaf(p, t, -0x1.8671f2p-10f);
+  p = fmaf(p, t, -0x1.962394p-11f);
+  p = fmaf(p, t, 0x1.cee898p-6f);
+  p = fmaf(p, t, -0x1.301722p-3f);
+  p = fmaf(p, t, -0x1.d63aacp-1f);
+  p = fmaf(p, t, -0x1.a0be9ep+0f);
+  float rest;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(rest) : "f"(t * p));
+  return a != a ? a : copysignf(1.0f - rest, a);
+}
+)"},
     // 2^a as a term of a sum that is 1 or more: what is below 2^-126 is 0.
     {"seam_term_exp2", R"(
 __device__ __forceinline__ float seam_term_exp2(float a) {

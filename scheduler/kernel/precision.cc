@@ -1,6 +1,7 @@
 #include "scheduler/kernel/precision.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/algorithm/container.h"
 
@@ -70,6 +71,11 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
   }
   for (const TileStore& store : tile.stores) more[store.value] = true;
   for (const TileLet& let : tile.lets) more[let.value] = true;
+  // A constant beside which an error function has no more digits than its own sum with it.
+  const auto is_large = [&](TileId id) {
+    const TileValue& c = tile.values[id];
+    return c.kind == TileKind::Constant && IsFloat(c.dtype) && std::abs(c.constant.f) >= 1;
+  };
   std::vector<Precision> precisions(n, Precision::kFull);
   for (size_t id = n; id-- > 0;) {
     const TileValue& v = tile.values[id];
@@ -90,12 +96,14 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
     }
     const bool rounds = IsMap(v, OpKind::Cast) && IsFloat(v.dtype) && DTypeBytes(v.dtype) <= 2;
     const bool passes_on = free && (IsMap(v, OpKind::Mul) || IsMap(v, OpKind::Div));
+    const bool beside_one = free && IsMap(v, OpKind::Add) && absl::c_any_of(v.operands, is_large);
     for (TileId operand : v.operands) {
       used[operand] = true;
-      if (!rounds && !passes_on) strict[operand] = true;
+      const bool erf = IsMap(tile.values[operand], OpKind::Erf);
+      if (erf ? !beside_one : !rounds && !passes_on) strict[operand] = true;
     }
     const bool loose =
-        free && (IsMap(v, OpKind::Exp) || IsMap(v, OpKind::Sigmoid) ||
+        free && (IsMap(v, OpKind::Exp) || IsMap(v, OpKind::Sigmoid) || IsMap(v, OpKind::Erf) ||
                  (IsMap(v, OpKind::Div) && (inexact[v.operands[0]] || inexact[v.operands[1]])));
     if (term[id] && !more[id]) {
       precisions[id] = Precision::kTerm;

@@ -7,6 +7,9 @@
 //   s = sum(e)             exponentials have one sign: the sum is as near as its terms
 //   y = bf16(e / s)        the quotient is loose
 //
+// So is an error function that only goes into sums with a constant of 1 or more, a gelu's: to a few
+// units of the last place of 1, of which such a sum has no more.
+//
 // Terms: exponentials of what elements lack of their maximum, of which there is nothing but the
 // sum, whatever becomes of that. A term e^-a is off by a rounding of a, which is a parts in 2^24 of
 // it at most: since a e^-a is less than 0.37, and a term of the sum is 1, less than half a unit of
@@ -23,7 +26,7 @@
 
 namespace seam::kernel {
 
-// Per value; not kFull for exponentials, sigmoids and divisions only. A division is loose if
+// Per value; not kFull for exponentials, sigmoids, error functions and divisions only. A division is loose if
 // something in it is inexact already: where the reference has one right answer, so have kernels. Linear in the
 // values and reductions.
 std::vector<Precision> FindPrecisions(const TileKernel& tile);

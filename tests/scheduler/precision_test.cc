@@ -63,6 +63,19 @@ TEST(Precision, NotLooseWhatIsStoredComparedAddedOrExact) {
   }
 }
 
+TEST(Precision, ErrorFunctionsBesideOne) {
+  const auto is_loose = [](const std::string& body) {
+    return absl::StrContains(KernelOf(body), ") loose\n");
+  };
+  EXPECT_TRUE(is_loose("  y = cast(x * (erf(z) + 1.0) * 0.5, dtype=bf16)\n  output y\n"));
+  // Small results want their digits, and so do f32 ones and differences.
+  EXPECT_FALSE(is_loose("  y = cast(erf(x), dtype=bf16)\n  output y\n"));
+  EXPECT_FALSE(is_loose("  y = cast(x * erf(z), dtype=bf16)\n  output y\n"));
+  EXPECT_FALSE(is_loose("  y = x * (erf(z) + 1.0)\n  output y\n"));
+  EXPECT_FALSE(is_loose("  y = cast(x * (erf(z) + 0.5), dtype=bf16)\n  output y\n"));
+  EXPECT_FALSE(is_loose("  e = erf(z)\n  y = cast(x * (e + 1.0) * e, dtype=bf16)\n  output y\n"));
+}
+
 TEST(Precision, TermsOfSumsBesideTheirMaximum) {
   const auto count = [](const std::string& body) {
     const std::string kernel = KernelOf(body);
