@@ -94,20 +94,18 @@ constexpr double kInvSqrtTwoPi = 0.39894228040143267794;
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kGeluCubic = 0.044715;
 
-// Of the tanh form: tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)).
-ValId GeluTanh(Expansion& e, ValId x, ValId x_squared) {
+// What a gelu takes of x. The tanh form's is (1 + tanh(u)) / 2, which is sigmoid(2 u), without its
+// cancellation where x is negative; u = sqrt(2 / pi) * (x + 0.044715 * x^3).
+ValId TanhShare(Expansion& e, ValId x, ValId x_squared) {
   FusionBuilder& b = e.b;
   const ValId cubic = b.Mul(b.Mul(x_squared, x), e.Number(kGeluCubic));
-  return b.Op(OpKind::Tanh, {b.Mul(b.Add(x, cubic), e.Number(kSqrtTwoOverPi))});
+  return b.Op(OpKind::Sigmoid, {b.Mul(b.Add(x, cubic), e.Number(2 * kSqrtTwoOverPi))});
 }
 
-ValId GeluErf(Expansion& e, ValId x) {
-  return e.b.Op(OpKind::Erf, {e.b.Mul(x, e.Number(kSqrtHalf))});
-}
-
-// (1 + v) / 2
-ValId HalfOfOnePlus(Expansion& e, ValId v) {
-  return e.b.Mul(e.b.Add(v, e.Number(1)), e.Number(0.5));
+// (1 + erf(x / sqrt(2))) / 2
+ValId ErfShare(Expansion& e, ValId x) {
+  const ValId erf = e.b.Op(OpKind::Erf, {e.b.Mul(x, e.Number(kSqrtHalf))});
+  return e.b.Mul(e.b.Add(erf, e.Number(1)), e.Number(0.5));
 }
 
 }  // namespace
@@ -116,9 +114,9 @@ ValId Gelu(FusionBuilder& b, ValId x, GeluKind kind) {
   Expansion e(b, "gelu", x);
   if (!e.ok()) return ValId();
   const ValId wide = e.Widen(x);
-  const ValId bend =
-      kind == GeluKind::Erf ? GeluErf(e, wide) : GeluTanh(e, wide, b.Mul(wide, wide));
-  return e.Narrow(b.Mul(wide, HalfOfOnePlus(e, bend)), x);
+  const ValId share =
+      kind == GeluKind::Erf ? ErfShare(e, wide) : TanhShare(e, wide, b.Mul(wide, wide));
+  return e.Narrow(b.Mul(wide, share), x);
 }
 
 ValId GeluBackward(FusionBuilder& b, ValId grad, ValId x, GeluKind kind) {
@@ -129,14 +127,13 @@ ValId GeluBackward(FusionBuilder& b, ValId grad, ValId x, GeluKind kind) {
   const ValId square = b.Mul(wide, wide);
   ValId share, slope;  // The derivative is share + x * slope.
   if (kind == GeluKind::Erf) {
-    share = HalfOfOnePlus(e, GeluErf(e, wide));
+    share = ErfShare(e, wide);
     slope = b.Mul(b.Op(OpKind::Exp, {b.Mul(square, e.Number(-0.5))}), e.Number(kInvSqrtTwoPi));
   } else {
-    const ValId tanh = GeluTanh(e, wide, square);
-    share = HalfOfOnePlus(e, tanh);
+    share = TanhShare(e, wide, square);
     const ValId inner = b.Mul(b.Add(b.Mul(square, e.Number(3 * kGeluCubic)), e.Number(1)),
-                              e.Number(0.5 * kSqrtTwoOverPi));
-    slope = b.Mul(b.Sub(e.Number(1), b.Mul(tanh, tanh)), inner);
+                              e.Number(2 * kSqrtTwoOverPi));
+    slope = b.Mul(b.Mul(share, b.Sub(e.Number(1), share)), inner);
   }
   return e.Narrow(b.Mul(e.Widen(grad), b.Add(share, b.Mul(wide, slope))), x);
 }
