@@ -74,7 +74,8 @@ __device__ __forceinline__ unsigned seam_f16_pair(float first, float second) {
 #endif
 }
 )"},
-    // As the upper one of a pair, which a faster unit converts than a single one, and where it stays.
+    // As the upper one of a pair, which a faster unit converts than a single one, and where it
+    // stays.
     {"seam_round_bf16", R"(
 __device__ __forceinline__ float seam_round_bf16(float x) {
 #if __CUDA_ARCH__ >= 800

@@ -125,8 +125,9 @@ struct Store {
   CacheHint hint = CacheHint::Default;
 };
 
-// How near an f32 exponential, sigmoid, error function or division must be: to all bits; an exponential that is at most 1 to
-// what matters of it in a sum of such, one of which is 1; to a part in 10^5 (precision.h).
+// How near an f32 exponential, sigmoid, error function or division must be: to all bits; an
+// exponential that is at most 1 to what matters of it in a sum of such, one of which is 1; to a
+// part in 10^5 (precision.h).
 enum class Precision : uint8_t { kFull, kTerm, kLoose };
 
 // fragment[slot] = op(arguments). Elementwise operations and Cast; operands have their fragments'

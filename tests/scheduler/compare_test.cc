@@ -32,9 +32,10 @@ const std::vector<int64_t> kNumbers = {0,
                                        std::numeric_limits<int64_t>::max()};
 
 std::string CountOf(const std::string& condition, const std::string& range) {
-  return absl::StrCat("fusion f {\n  symbol M\n  symbol N", range,
-                      "\n  input t: i64[M]\n  i = iota(sizes=[1, N], axis=1, dtype=i64)\n  c = ",
-                      condition, "\n  s = sum(where(c, 1.0: f32, 0.5: f32), axes=[1])\n  output s\n}\n");
+  return absl::StrCat(
+      "fusion f {\n  symbol M\n  symbol N", range,
+      "\n  input t: i64[M]\n  i = iota(sizes=[1, N], axis=1, dtype=i64)\n  c = ", condition,
+      "\n  s = sum(where(c, 1.0: f32, 0.5: f32), axes=[1])\n  output s\n}\n");
 }
 
 testing::GroupResult RunOne(const std::string& text) {
