@@ -67,8 +67,10 @@ absl::StatusOr<Divisions> DivisionsOfElements(const SizedGroup& sized, const Sch
   const SymInt q = tile.env->FreshSymbol("q", 0, INT32_MAX),
                v = tile.env->FreshSymbol("v", 0, s.vector - 1);
   std::vector<SymInt> indices;
-  for (const kernel::TileValue& value : tile.values)
-    indices.push_back(kernel::Substitute(value.index, tile.row, s.vector * q + v));
+  for (const kernel::TileValue& value : tile.values) {
+    for (SymInt e : {value.index, value.predicate})
+      indices.push_back(kernel::Substitute(e, tile.row, s.vector * q + v));
+  }
   for (const SymNode* node : TopologicalNodes(indices)) {
     const bool divides = node->kind == SymKind::FloorDiv || node->kind == SymKind::Mod;
     if (!divides || !kernel::DependsOn(node->children[0], v)) continue;
@@ -83,15 +85,17 @@ absl::StatusOr<Divisions> DivisionsOfElements(const SizedGroup& sized, const Sch
 }
 
 // Lets a kernel divide once a vector, which it may if it knows that vectors divide rows, or else by
-// constants, which takes a multiplication. Source: docs/schedulers.md, "Vectors that divide".
+// constants, which takes a multiplication; but small problems take longer to compile for their
+// sizes than they would lose. Source: docs/schedulers.md, "Vectors that divide".
 absl::Status SpareDivisions(const SizedGroup& sized, Schedule& s) {
+  constexpr int64_t kLeastPinned = 1 << 18;
   if (s.vector == 1) return absl::OkStatus();
   SEAM_ASSIGN_OR_RETURN(const Divisions divisions, DivisionsOfElements(sized, s));
   if (divisions.count == 0) return absl::OkStatus();
   Schedule even = s;
   AddDivisibility(sized, s.vector, even);
   SEAM_ASSIGN_OR_RETURN(Divisions left, DivisionsOfElements(sized, even));
-  if (left.count > 0) {
+  if (left.count > 0 && sized.rows >= kLeastPinned) {
     even = s;
     Pin(sized, divisions.symbols, even);
     SEAM_ASSIGN_OR_RETURN(left, DivisionsOfElements(sized, even));

@@ -171,9 +171,8 @@ bool ShareUnevenly(int64_t vectors, Schedule& s) {
 }
 
 // The same of rows that are shifted: short ones to a warp, five to seven vectors a thread, or to
-// two warps, five each; longer
-// ones, which have four, five if more rows are then under way, or if four idle a quarter of the
-// threads.
+// two, five each; longer ones, which have four, five if more rows are then under way, or if four
+// idle a quarter of the threads.
 void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
   constexpr int64_t kLeastVectors = 128, kWarpVectors = 224, kTwoWarpsLeast = 256,
                     kTwoWarpsMost = 320;
@@ -199,6 +198,16 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
   const auto rows_at_once = [](const Schedule& t) { return t.min_ctas_per_sm * t.row_warps; };
   const int64_t threads = int64_t{s.lanes_per_row} * s.warps_per_row;
   if (rows_at_once(five) > rows_at_once(s) || threads * 4 * 3 > vectors * 4) s = five;
+}
+
+// Short ones without weights, for whose ends several warps would wait: a warp with five vectors.
+void ShareShortShifted(int64_t vectors, Schedule& s) {
+  constexpr int64_t kLeastVectors = 128, kMostVectors = 160;
+  constexpr int kVectors = 5, kWords = 80;
+  if (vectors <= kLeastVectors || vectors > kMostVectors) return;
+  GiveThreads(32, kVectors, s);
+  s.row_warps = 4;
+  s.min_ctas_per_sm = 65536 / (s.threads() * kWords);
 }
 
 // Rows that are gone through step by step. What a row costs at its end, where its threads put their
@@ -354,15 +363,9 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
   s.min_ctas_per_sm = eight ? kCtasOfEight : std::clamp(fit, 1, s.min_ctas_per_sm);
   if (uneven && s.shift) ShareUnevenlyShifted(vectors, s);
-  // Short odd rows without weights, whose ends more warps would wait for: one with five vectors.
-  constexpr int64_t kFiveLeast = 128, kFiveMost = 160;
-  constexpr int kFiveWords = 80;
   if (narrow && !busy && s.shift && s.persistent && weights == 0 && sized.large_inputs == 1 &&
-      !sized.shape.crossed() && vectors > kFiveLeast && vectors <= kFiveMost &&
-      s.vector * sized.widest_bytes == 16) {
-    GiveThreads(32, 5, s);
-    s.row_warps = 4;
-    s.min_ctas_per_sm = 65536 / (s.threads() * kFiveWords);
+      !sized.shape.crossed() && s.vector * sized.widest_bytes == 16) {
+    ShareShortShifted(vectors, s);
   }
 }
 

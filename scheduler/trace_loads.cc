@@ -1,12 +1,13 @@
-// Loads of one tensor of which one at most is wanted at each point, as of the halves of a
+// Two loads of one tensor of which one at most is wanted at each point, as of the halves of a
 // concatenation that both need what the other one lies beside: one load of what is wanted.
 //
-//   where(i < D, x[i] c[i], x[i] c[i - D])    x[i] if i < D, x[i] if D <= i    ->   x[i]
-//                                             c[i] if i < D, c[i - D] if D <= i ->  c[i < D ? i : i
-//                                             - D]
+//   where(i < D, x[i] c[i], x[i] c[i - D])
+//
+//   x[i] if i < D,  x[i] if D <= i          ->   x[i]
+//   c[i] if i < D,  c[i - D] if D <= i      ->   c[i - (i < D ? 0 : D)]
 //
 // Vectors, which lie on one side, then load once, and without a mask of their own.
-#include <optional>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,14 @@ void Tracer::JoinLoads() {
       return space.column.is_symbolic() && kernel::DependsOn(distance, space.column);
     });
   };
+  // A value is of one space's columns at most.
+  const auto in_one_space = [&](const TileValue& a, const TileValue& b) {
+    return absl::c_count_if(tile_.spaces, [&](const kernel::TileSpace& space) {
+             return space.column.is_symbolic() &&
+                    absl::c_any_of(std::array{a.index, a.predicate, b.index, b.predicate},
+                                   [&](SymInt e) { return kernel::DependsOn(e, space.column); });
+           }) <= 1;
+  };
   std::vector<TileValue>& values = tile_.values;
   std::vector<TileId> of(values.size());  // Where a value is in the end.
   std::vector<TileValue> kept;
@@ -42,7 +51,7 @@ void Tracer::JoinLoads() {
       const TileValue& before = kept[other];
       return is_some(v) && before.buffer == v.buffer && before.dtype == v.dtype &&
              Decide(SymAnd(before.predicate, v.predicate)) == false &&
-             !moves(before.index - v.index);
+             !moves(before.index - v.index) && in_one_space(before, v);
     });
     if (found != loads.end()) {
       TileValue& before = kept[*found];

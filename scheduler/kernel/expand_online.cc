@@ -101,7 +101,7 @@ void Expander::AddExponential(const Accumulator& a, std::optional<Operand> insid
     w_.Set(term.fragment, 0, OpKind::Mul, {Read(r.operands[1]), Shrinkage(a.id, element, top)});
   } else {
     const Operand lack = w_.Make(r.dtype, OpKind::Sub, {element, top});
-    EmitTerm(r, term.fragment, lack);
+    EmitTerm(a.id, term.fragment, lack);
   }
   w_.Set(a.terms, RowSlot(), OpKind::Add,
          {Operand::Reg(a.terms, RowSlot()),
@@ -115,14 +115,19 @@ Operand Expander::Shrinkage(int id, Operand before, Operand after) {
   const Operand empty = w_.Make(DType::Bool, OpKind::Eq, {before, NeutralState(r)[0]});
   const Operand growth = w_.Make(r.dtype, OpKind::Sub, {before, after});
   const Operand factor = Operand::Reg(w_.NewFragment("t", r.dtype));
-  EmitTerm(r, factor.fragment, growth);
+  EmitTerm(id, factor.fragment, growth);
   return w_.Make(r.dtype, OpKind::Where, {empty, BlockWriter::Number(r.dtype, 0), factor});
 }
 
 // The exponential of what is 0 at most, and 0 for an element or a state beside it.
-void Expander::EmitTerm(const TileReduction& r, int fragment, Operand lack) {
-  const Precision precision = r.dtype == DType::F32 ? Precision::kTerm : Precision::kFull;
-  w_.Emit(Map{*r.exponential, fragment, 0, {lack}, precision});
+void Expander::EmitTerm(int id, int fragment, Operand lack) {
+  Precision precision = Precision::kFull;  // Of a state that is finished elsewhere.
+  for (size_t i = 0; i < tile_.values.size(); ++i) {
+    const TileValue& value = tile_.values[i];
+    if (value.kind == TileKind::ReduceResult && value.reduction == id && value.component == 1)
+      precision = precisions_[i];
+  }
+  w_.Emit(Map{*tile_.reductions[id].exponential, fragment, 0, {lack}, precision});
 }
 
 // Sets the state to that of so many, whose components `take` brings by row slot and number, and of

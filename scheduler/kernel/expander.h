@@ -306,7 +306,7 @@ class Expander {
   void OpenPairs(Accumulator& a);
   bool AccumulatePairs(const Accumulator& a);
   void FoldPairs(const Accumulator& a);
-  void EmitTerm(const TileReduction& r, int fragment, Operand lack);
+  void EmitTerm(int id, int fragment, Operand lack);
   void FinishSum(const Accumulator& a);
   void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
                   std::vector<Accumulator>& accumulators);

@@ -61,16 +61,23 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
   for (size_t r = 0; r < tile.reductions.size(); ++r) {
     for (TileId operand : tile.reductions[r].operands) reduced_by[operand].push_back(r);
   }
-  // Exponentials that are nothing but terms of sums.
-  std::vector<bool> term(n), more(n);
+  // Exponentials that are nothing but terms of sums, and sums of which more is wanted than their
+  // logarithm.
+  std::vector<bool> term(n), more(n), beside_log(n), exact(tile.reductions.size());
   for (const TileReduction& r : tile.reductions) {
-    for (TileId operand : r.operands) (IsSumOfTerms(tile, r) ? term : more)[operand] = true;
+    for (TileId operand : r.operands) {
+      (IsSumOfTerms(tile, r) ? term : more)[operand] = true;
+      beside_log[operand] = true;
+    }
   }
   for (const TileValue& v : tile.values) {
-    for (TileId operand : v.operands) more[operand] = true;
+    for (TileId operand : v.operands) {
+      more[operand] = true;
+      if (!IsMap(v, OpKind::Log)) beside_log[operand] = true;
+    }
   }
-  for (const TileStore& store : tile.stores) more[store.value] = true;
-  for (const TileLet& let : tile.lets) more[let.value] = true;
+  for (const TileStore& store : tile.stores) more[store.value] = beside_log[store.value] = true;
+  for (const TileLet& let : tile.lets) more[let.value] = beside_log[let.value] = true;
   // A constant beside which an error function has no more digits than its own sum with it.
   const auto is_large = [&](TileId id) {
     const TileValue& c = tile.values[id];
@@ -90,6 +97,10 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
     }
     const bool free = v.dtype == DType::F32 && used[id] && !strict[id];
     if (v.kind == TileKind::ReduceResult) {
+      const bool in_one_pass = tile.reductions[v.reduction].exponential.has_value();
+      const bool enough = v.dtype == DType::F32 && (free || !beside_log[id]);
+      if (!enough) exact[v.reduction] = true;
+      if (enough && in_one_pass && v.component == 1) precisions[id] = Precision::kTerm;
       sum_used[v.reduction] = true;
       if (!free) sum_strict[v.reduction] = true;
       continue;
@@ -105,7 +116,8 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
     const bool loose =
         free && (IsMap(v, OpKind::Exp) || IsMap(v, OpKind::Sigmoid) || IsMap(v, OpKind::Erf) ||
                  (IsMap(v, OpKind::Div) && (inexact[v.operands[0]] || inexact[v.operands[1]])));
-    if (term[id] && !more[id]) {
+    const bool of_exact = absl::c_any_of(reduced_by[id], [&](size_t r) { return exact[r]; });
+    if (term[id] && !more[id] && !of_exact) {
       precisions[id] = Precision::kTerm;
     } else if (loose) {
       precisions[id] = Precision::kLoose;

@@ -10,10 +10,12 @@
 // So is an error function that only goes into sums with a constant of 1 or more, a gelu's: to a few
 // units of the last place of 1, of which such a sum has no more.
 //
-// Terms: exponentials of what elements lack of their maximum, of which there is nothing but the
-// sum, whatever becomes of that. A term e^-a is off by a rounding of a, which is a parts in 2^24 of
-// it at most: since a e^-a is less than 0.37, and a term of the sum is 1, less than half a unit of
-// the sum's last place for each unit that its terms make up. What is below 2^-126 may vanish.
+// Terms: exponentials of what elements lack of their maximum, of which nothing is wanted but the
+// logarithm of their sum, or a sum that is loose. A term e^-a is off by a rounding of a, which is a
+// parts in 2^24 of it, so the sum is by the mean of a, weighted by the terms, in such parts: terms
+// are small where a is not, and N of them make that about ln N at the most, 7 for 50,257 that are
+// alike. That is half a unit of the last place of a logarithm of as much. What is below 2^-126 may
+// vanish. A maximum and sum in one pass shrink by such terms too (expand_online.cc).
 //
 //   s = sum(exp(x - m))    terms: log(s) + m is stored in f32
 //
@@ -26,7 +28,8 @@
 
 namespace seam::kernel {
 
-// Per value; not kFull for exponentials, sigmoids, error functions and divisions only. A division
+// Per value; not kFull for exponentials, sigmoids, error functions and divisions only, and for sums
+// in one pass with their maximum, whose terms these are. A division
 // is loose if something in it is inexact already: where the reference has one right answer, so have
 // kernels. Linear in the values and reductions.
 std::vector<Precision> FindPrecisions(const TileKernel& tile);

@@ -75,7 +75,7 @@ struct TileValue {
   std::vector<TileId> operands;
   int buffer = -1;
   SymInt index = 0;
-  SymInt predicate = 1;  // Load: where it is false the value is zero.
+  SymInt predicate = 1;  // Load: where it is false nothing is read, and nobody uses the value.
   Scalar constant = {};
   int reduction = -1;
   int component = 0;

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "scheduler/device.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
@@ -71,10 +73,22 @@ TEST(PointwiseKernel, VectorsThatDivideRowsDivideOnce) {
   EXPECT_THAT(result.kernel_text, ContainsRegex("\\[0\\] = load a\\["));
 }
 
-TEST(PointwiseKernel, OthersDivideByConstants) {
+TEST(PointwiseKernel, OthersDivideByConstantsIfTheyAreLarge) {
+  const std::string text =
+      absl::StrCat("fusion f {\n  symbol M\n  symbol N\n", kRowAndColumn, kScaled, "}\n");
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  ASSERT_TRUE(group.ok()) << group.status();
   for (int64_t n : {12, 47, 50}) {
-    const testing::GroupResult result = RunOne(kRowAndColumn, kScaled, 100, n);
-    EXPECT_THAT(result.schedule.facts, ElementsAre(SymbolFact{"N", 1, n})) << n;
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kPointwise)
+            ->choose(*group, {.sizes = {100000, n}, .device = *FindDevice("h200")});
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_THAT(s->facts, ElementsAre(SymbolFact{"N", 1, n})) << n;
+    EXPECT_THAT(RunOne(kRowAndColumn, kScaled, 100, n).schedule.facts, IsEmpty()) << n;
+    // The same kernel at a size that the simulator can take.
+    const testing::GroupResult small = testing::RunGroupText(
+        text, {.sizes = {{"M", 100}, {"N", n}}, .edit = [&](Schedule& t) { t.facts = s->facts; }});
+    EXPECT_TRUE(small.status.ok()) << small.status;
   }
 }
 
@@ -91,7 +105,14 @@ TEST(PointwiseKernel, NoMoreFactsThanDivisionsNeed) {
   };
   EXPECT_EQ(facts(3, 8, 5).size(), 1);
   EXPECT_EQ(facts(3, 5, 8).size(), 1);
-  for (const SymbolFact& fact : facts(3, 7, 7)) EXPECT_NE(fact.symbol, "B");
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kPointwise)
+          ->choose(*group, {.sizes = {64, 256, 7, 7}, .device = *FindDevice("h200")});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_FALSE(s->facts.empty());
+  for (const SymbolFact& fact : s->facts) EXPECT_NE(fact.symbol, "B");
 }
 
 // Both halves of a concatenation and what was cut out of rows are vectors: nothing that a multiple

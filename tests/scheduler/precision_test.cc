@@ -86,8 +86,11 @@ TEST(Precision, TermsOfSumsBesideTheirMaximum) {
   const std::string max = "  m = amax(x, axes=[1])\n", sum = "  s = sum(e, axes=[1])\n";
   const std::string of_max = max + "  e = exp(x - m[:, None])\n" + sum;
   EXPECT_GT(count(of_max + "  y = log(s) + m\n  output y\n"), 0);
-  EXPECT_GT(count(max + "  e = exp2(x - m[:, None])\n" + sum + "  output s\n"), 0);
-  // What is stored as well, or lacks something of another maximum, is wanted whole.
+  EXPECT_GT(count(max + "  e = exp2(x - m[:, None])\n" + sum + "  y = log(s)\n  output y\n"), 0);
+  // What is stored as well, or lacks something of another maximum, is wanted whole, and so is what
+  // sums of which more is wanted than a logarithm are made of.
+  EXPECT_EQ(count(of_max + "  output s\n"), 0);
+  EXPECT_EQ(count(of_max + "  y = log(s)\n  t = m / s\n  output y\n  output t\n"), 0);
   EXPECT_EQ(count(of_max + "  output s\n  output e\n"), 0);
   EXPECT_EQ(count(max + "  e = exp(z - m[:, None])\n" + sum + "  output s\n"), 0);
   EXPECT_EQ(count(max + "  e = exp(x - m[:, None])\n  s = sum(e * z, axes=[1])\n  output s\n"), 0);
