@@ -9,7 +9,8 @@
 // Every kernel is first checked against the reference interpreter on a few rows. `fraction` is the
 // least bytes that the operation must move over its median time, as a fraction of the same for a
 // device-to-device memcpy of 1 GB. A dtype bf16+f32 is of bf16 data beside f32 weights;
-// add_layer_norm and add_rms_norm add a residual first and return the sum. With --shapes, problems
+// add_layer_norm and add_rms_norm add a residual first and return the sum; cross_entropy and
+// cross_entropy_backward are of rows of logits. With --shapes, problems
 // of so many rows and columns, each timed as one of 400 launches of a CUDA graph beside a memcpy of
 // the tensor in such a graph. --tune also times the alternatives of scheduler/alternatives.h and
 // prints the best beside the heuristic's;
