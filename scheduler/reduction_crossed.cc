@@ -203,10 +203,10 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     const Share shares[] = {{2 * some, 1, 512}, {some, 32, 768}, {2 * some, 128, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead && s.shift && states > 1) {
-    const Share shares[] = {{some, 32, 640},
-                            {some + few, 448, states == 2 ? 512 : 0},
-                            {2 * some, 256, 512},
-                            {few, 1, 1024}};
+    // Three vectors, for which weights of wider elements leave no registers.
+    const int three = states == 2 && !HasWideWeights(sized, rows) ? 512 : 0;
+    const Share shares[] = {
+        {some, 32, 640}, {some + few, 448, three}, {2 * some, 256, 512}, {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead) {
     // 32 of short rows, and of one state a column where each of an SM's four schedulers gets as
