@@ -61,10 +61,7 @@ std::vector<const SymNode*> KeptRows::ColumnDivisors(bool of_shared) const {
   std::vector<const SymNode*> found;
   for (const SymNode* node : TopologicalNodes(indices)) {
     if (node->kind != SymKind::FloorDiv && node->kind != SymKind::Mod) continue;
-    const bool of_column = absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
-      return space.column.is_symbolic() && kernel::DependsOn(node->children[0], space.column);
-    });
-    if (!of_column) continue;
+    if (!kernel::DependsOnColumn(tile, node->children[0])) continue;
     for (size_t p = 0; p < tile.parameters.size(); ++p) {
       if (!kernel::DependsOn(node->children[1], tile.parameters[p])) continue;
       for (const SymNode* symbol : FreeSymbols(traced_.arguments[p])) {
@@ -80,9 +77,7 @@ void KeptRows::VisitAlike(Visitor visit) const {
   const kernel::TileKernel& tile = traced_.tile;
   for (const kernel::TileValue& v : tile.values) {
     const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(v.index, tile.row);
-    const bool of_column = absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
-      return space.column.is_symbolic() && kernel::DependsOn(v.index, space.column);
-    });
+    const bool of_column = kernel::DependsOnColumn(tile, v.index);
     if (v.kind == kernel::TileKind::Load && of_column && !of_row) visit(DTypeBytes(v.dtype));
   }
 }
@@ -186,9 +181,7 @@ int64_t KeptRows::BlockBytes(const Schedule& s) const {
       kernel::FindRowBlocks(tile, s.rows_per_cta(), resident_, s.reread, s.stages == 0);
   const auto of_both = [&](SymInt index) {
     return tile.row.is_symbolic() && kernel::DependsOn(index, tile.row) &&
-           absl::c_any_of(tile.spaces, [&](const kernel::TileSpace& space) {
-             return space.column.is_symbolic() && kernel::DependsOn(index, space.column);
-           });
+           kernel::DependsOnColumn(tile, index);
   };
   for (size_t id = 0; id < tile.values.size(); ++id) {
     const kernel::TileValue& v = tile.values[id];

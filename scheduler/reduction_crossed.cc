@@ -18,6 +18,18 @@ constexpr int kLargeShifted = 512, kLargeShiftedRegisters = 34;
 // The same of threads with three vectors.
 constexpr int kThreeVectorsRegisters = 64;
 
+// Whether the rows are crossed by two sums, a layer norm's, which is what odd rows were timed with:
+// other states take more registers.
+bool AreTwoSums(const SizedGroup& sized) {
+  int sums = 0;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    if (sized.shape.crosses[i] != Crossing::kRows) continue;
+    if (sized.group->op(ExprId(i)) != OpKind::Sum) return false;
+    ++sums;
+  }
+  return sums == 2;
+}
+
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
 // room, up to three. Rows for which there are too few registers are read from there by each pass.
 absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
@@ -204,7 +216,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     s.persistent = ShareRow(rows, vectors, shares, s);
   } else if (ahead && s.shift && states > 1) {
     // Three vectors, for which weights of wider elements leave no registers.
-    const int three = states == 2 && !HasWideWeights(sized, rows) ? 512 : 0;
+    const int three = AreTwoSums(sized) && !HasWideWeights(sized, rows) ? 512 : 0;
     const Share shares[] = {
         {some, 32, 640}, {some + few, 448, three}, {2 * some, 256, 512}, {few, 1, 1024}};
     s.persistent = ShareRow(rows, vectors, shares, s);

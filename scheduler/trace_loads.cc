@@ -27,10 +27,8 @@ void Tracer::JoinLoads() {
   };
   // The same distance from each other everywhere, so that neighbours stay neighbours.
   const auto moves = [&](SymInt distance) {
-    if (tile_.row.is_symbolic() && kernel::DependsOn(distance, tile_.row)) return true;
-    return absl::c_any_of(tile_.spaces, [&](const kernel::TileSpace& space) {
-      return space.column.is_symbolic() && kernel::DependsOn(distance, space.column);
-    });
+    return (tile_.row.is_symbolic() && kernel::DependsOn(distance, tile_.row)) ||
+           kernel::DependsOnColumn(tile_, distance);
   };
   // A value is of one space's columns at most.
   const auto in_one_space = [&](const TileValue& a, const TileValue& b) {

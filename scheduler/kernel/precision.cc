@@ -46,11 +46,42 @@ bool IsSumOfTerms(const TileKernel& tile, const TileReduction& sum) {
          tile.passes[max.pass].space == tile.passes[sum.pass].space;
 }
 
+// Per value: an exponential that is nothing but a term of such sums.
+std::vector<bool> FindTerms(const TileKernel& tile) {
+  std::vector<bool> term(tile.values.size()), more(tile.values.size());
+  for (const TileReduction& r : tile.reductions) {
+    for (TileId operand : r.operands) (IsSumOfTerms(tile, r) ? term : more)[operand] = true;
+  }
+  for (const TileValue& v : tile.values) {
+    for (TileId operand : v.operands) more[operand] = true;
+  }
+  for (const TileStore& store : tile.stores) more[store.value] = true;
+  for (const TileLet& let : tile.lets) more[let.value] = true;
+  for (size_t id = 0; id < term.size(); ++id) term[id] = term[id] && !more[id];
+  return term;
+}
+
+// Per value: whether anything is made of it but its logarithm.
+std::vector<bool> FindUsedBesideLog(const TileKernel& tile) {
+  std::vector<bool> used(tile.values.size());
+  for (const TileReduction& r : tile.reductions) {
+    for (TileId operand : r.operands) used[operand] = true;
+  }
+  for (const TileValue& v : tile.values) {
+    if (IsMap(v, OpKind::Log)) continue;
+    for (TileId operand : v.operands) used[operand] = true;
+  }
+  for (const TileStore& store : tile.stores) used[store.value] = true;
+  for (const TileLet& let : tile.lets) used[let.value] = true;
+  return used;
+}
+
 }  // namespace
 
 std::vector<Precision> FindPrecisions(const TileKernel& tile) {
   const size_t n = tile.values.size();
-  const std::vector<bool> inexact = FindInexact(tile);
+  const std::vector<bool> inexact = FindInexact(tile), term = FindTerms(tile),
+                          beside_log = FindUsedBesideLog(tile);
 
   // From users to operands: `used` by something, and by nothing that wants every bit.
   std::vector<bool> used(n), strict(n);
@@ -61,23 +92,7 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
   for (size_t r = 0; r < tile.reductions.size(); ++r) {
     for (TileId operand : tile.reductions[r].operands) reduced_by[operand].push_back(r);
   }
-  // Exponentials that are nothing but terms of sums, and sums of which more is wanted than their
-  // logarithm.
-  std::vector<bool> term(n), more(n), beside_log(n), exact(tile.reductions.size());
-  for (const TileReduction& r : tile.reductions) {
-    for (TileId operand : r.operands) {
-      (IsSumOfTerms(tile, r) ? term : more)[operand] = true;
-      beside_log[operand] = true;
-    }
-  }
-  for (const TileValue& v : tile.values) {
-    for (TileId operand : v.operands) {
-      more[operand] = true;
-      if (!IsMap(v, OpKind::Log)) beside_log[operand] = true;
-    }
-  }
-  for (const TileStore& store : tile.stores) more[store.value] = beside_log[store.value] = true;
-  for (const TileLet& let : tile.lets) more[let.value] = beside_log[let.value] = true;
+  std::vector<bool> exact(tile.reductions.size());  // More is wanted than the logarithm.
   // A constant beside which an error function has no more digits than its own sum with it.
   const auto is_large = [&](TileId id) {
     const TileValue& c = tile.values[id];
@@ -117,7 +132,7 @@ std::vector<Precision> FindPrecisions(const TileKernel& tile) {
         free && (IsMap(v, OpKind::Exp) || IsMap(v, OpKind::Sigmoid) || IsMap(v, OpKind::Erf) ||
                  (IsMap(v, OpKind::Div) && (inexact[v.operands[0]] || inexact[v.operands[1]])));
     const bool of_exact = absl::c_any_of(reduced_by[id], [&](size_t r) { return exact[r]; });
-    if (term[id] && !more[id] && !of_exact) {
+    if (term[id] && !of_exact) {
       precisions[id] = Precision::kTerm;
     } else if (loose) {
       precisions[id] = Precision::kLoose;

@@ -29,9 +29,9 @@
 namespace seam::kernel {
 
 // Per value; not kFull for exponentials, sigmoids, error functions and divisions only, and for sums
-// in one pass with their maximum, whose terms these are. A division
-// is loose if something in it is inexact already: where the reference has one right answer, so have
-// kernels. Linear in the values and reductions.
+// in one pass with their maximum, whose terms these are. A division is loose if something in it is
+// inexact already: where the reference has one right answer, so have kernels. Linear in the values
+// and reductions.
 std::vector<Precision> FindPrecisions(const TileKernel& tile);
 
 }  // namespace seam::kernel

@@ -30,15 +30,16 @@ const char* PlaceName(Place place) {
 
 }  // namespace
 
+bool DependsOnColumn(const TileKernel& k, SymInt e) {
+  return absl::c_any_of(k.spaces, [&](const TileSpace& space) {
+    return space.column.is_symbolic() && DependsOn(e, space.column);
+  });
+}
+
 std::vector<bool> VaryingWithColumn(const TileKernel& k) {
   std::vector<bool> varies;
-  const auto depends = [&](SymInt e) {
-    return absl::c_any_of(k.spaces, [&](const TileSpace& space) {
-      return space.column.is_symbolic() && DependsOn(e, space.column);
-    });
-  };
   for (const TileValue& v : k.values) {
-    varies.push_back(depends(v.index) || depends(v.predicate) ||
+    varies.push_back(DependsOnColumn(k, v.index) || DependsOnColumn(k, v.predicate) ||
                      absl::c_any_of(v.operands, [&](TileId id) { return varies[id]; }) ||
                      absl::c_any_of(v.lets, [&](int let) { return varies[k.lets[let].value]; }));
   }

@@ -159,6 +159,8 @@ int NumComponents(OpKind reduction);
 int NumComponents(const TileReduction& reduction);
 DType ComponentType(OpKind reduction, DType dtype, int component);
 
+// Whether an index or a mask has a column of any space in it.
+bool DependsOnColumn(const TileKernel& kernel, SymInt e);
 // Per value: whether it varies from column to column of a row. Linear in the values.
 std::vector<bool> VaryingWithColumn(const TileKernel& kernel);
 

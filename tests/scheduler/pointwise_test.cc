@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +36,7 @@ TEST(PointwiseKernel, VectorsAreStoredWhole) {
   const testing::GroupResult result = RunOne(kTwo, kSum, 37, 40);
   EXPECT_EQ(result.schedule.vector, 8);
   EXPECT_THAT(result.schedule.facts, IsEmpty());
-  EXPECT_THAT(result.kernel_text, ContainsRegex("store y\\[[^\\n]* :\\+8\\] = "));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("store y\\[[^\n]* :\\+8\\] = "));
 }
 
 // The rows of the last vector, one by one; all sizes around a vector and a CTA.
@@ -46,7 +45,7 @@ TEST(PointwiseKernel, RowsThatEndInsideAVector) {
     const testing::GroupResult result = RunOne(kTwo, kSum, 1, n);
     EXPECT_THAT(result.kernel_text, HasSubstr("else")) << n;
     // The others have no mask of their own.
-    EXPECT_THAT(result.kernel_text, Not(ContainsRegex(":\\+8\\] = [^\\n]* if "))) << n;
+    EXPECT_THAT(result.kernel_text, Not(ContainsRegex(":\\+8\\] = [^\n]* if "))) << n;
   }
 }
 
@@ -69,7 +68,7 @@ TEST(PointwiseKernel, VectorsThatDivideRowsDivideOnce) {
   const testing::GroupResult result = RunOne(kRowAndColumn, kScaled, 100, 48);
   EXPECT_THAT(result.schedule.facts, ElementsAre(SymbolFact{"N", 8, -1}));
   // A vector of `b`, one element of `a`.
-  EXPECT_THAT(result.kernel_text, ContainsRegex("load b\\[[^\\n]* :\\+8\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load b\\[[^\n]* :\\+8\\]"));
   EXPECT_THAT(result.kernel_text, ContainsRegex("\\[0\\] = load a\\["));
 }
 
@@ -120,8 +119,8 @@ TEST(PointwiseKernel, NoMoreFactsThanDivisionsNeed) {
 TEST(PointwiseKernel, HalvesAreVectors) {
   const testing::GroupResult result = RunOne("  input x: f32[M, 8*N]\n  input z: f32[M, 8*N]\n",
                                              "  y = cat(x, z, axis=1)\n  output y\n", 5, 3);
-  EXPECT_THAT(result.kernel_text, ContainsRegex("load x\\[[^\\n]* :\\+4\\]"));
-  EXPECT_THAT(result.kernel_text, ContainsRegex("load z\\[[^\\n]* :\\+4\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load x\\[[^\n]* :\\+4\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load z\\[[^\n]* :\\+4\\]"));
 }
 
 // What both halves need of a tensor is one load, whose place depends on the half.

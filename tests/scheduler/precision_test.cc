@@ -91,10 +91,14 @@ TEST(Precision, TermsOfSumsBesideTheirMaximum) {
   // sums of which more is wanted than a logarithm are made of.
   EXPECT_EQ(count(of_max + "  output s\n"), 0);
   EXPECT_EQ(count(of_max + "  y = log(s)\n  t = m / s\n  output y\n  output t\n"), 0);
-  EXPECT_EQ(count(of_max + "  output s\n  output e\n"), 0);
-  EXPECT_EQ(count(max + "  e = exp(z - m[:, None])\n" + sum + "  output s\n"), 0);
-  EXPECT_EQ(count(max + "  e = exp(x - m[:, None])\n  s = sum(e * z, axes=[1])\n  output s\n"), 0);
-  EXPECT_EQ(count("  m = amin(x, axes=[1])\n  e = exp(x - m[:, None])\n" + sum + "  output s\n"),
+  EXPECT_EQ(count(of_max + "  y = log(s)\n  output y\n  output e\n"), 0);
+  EXPECT_EQ(count(max + "  e = exp(z - m[:, None])\n" + sum + "  y = log(s)\n  output y\n"), 0);
+  EXPECT_EQ(
+      count(max +
+            "  e = exp(x - m[:, None])\n  s = sum(e * z, axes=[1])\n  y = log(s)\n  output y\n"),
+      0);
+  EXPECT_EQ(count("  m = amin(x, axes=[1])\n  e = exp(x - m[:, None])\n" + sum +
+                  "  y = log(s)\n  output y\n"),
             0);
 }
 
