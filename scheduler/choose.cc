@@ -10,6 +10,7 @@
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/trace.h"
+#include "segmenter/traffic.h"
 
 namespace seam {
 namespace {
@@ -33,20 +34,44 @@ class Sizes {
   const ScheduleContext& context_;
 };
 
-// Large: at least a quarter of the largest tensor's bytes.
-absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes& sizes) {
-  std::vector<ValId> tensors(group.inputs().begin(), group.inputs().end());
-  tensors.insert(tensors.end(), group.outputs().begin(), group.outputs().end());
-  std::vector<int64_t> bytes;
-  int64_t most = 0;
-  for (ValId v : tensors) {
-    SEAM_ASSIGN_OR_RETURN(int64_t n, sizes.Of(group.type(v).numel()));
-    bytes.push_back(n * DTypeBytes(group.dtype(v)));
-    most = std::max(most, bytes.back());
+// What the group moves of each of its inputs and outputs: of an input that it only slices or looks
+// things up in as much as these return, at most all.
+absl::StatusOr<std::vector<std::pair<ValId, int64_t>>> BytesOfTensors(const Fusion& group,
+                                                                      const Sizes& sizes) {
+  std::vector<SymInt> parts(group.num_vals(), 0);
+  std::vector<bool> whole(group.num_vals());
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    for (size_t k = 0; k < group.operands(e).size(); ++k) {
+      const uint32_t v = group.operands(e)[k].index();
+      if (ReadsInPart(group, e, static_cast<int>(k))) {
+        parts[v] += group.type(group.result(e)).numel();
+      } else {
+        whole[v] = true;
+      }
+    }
   }
+  std::vector<std::pair<ValId, int64_t>> bytes;
+  const auto add = [&](ValId v, bool all) -> absl::Status {
+    const SymInt elements = group.type(v).numel();
+    SEAM_ASSIGN_OR_RETURN(const int64_t n,
+                          sizes.Of(all ? elements : Min(elements, parts[v.index()])));
+    bytes.emplace_back(v, n * DTypeBytes(group.dtype(v)));
+    return absl::OkStatus();
+  };
+  for (ValId v : group.inputs()) SEAM_RETURN_IF_ERROR(add(v, whole[v.index()]));
+  for (ValId v : group.outputs()) SEAM_RETURN_IF_ERROR(add(v, true));
+  return bytes;
+}
+
+// Large: at least a quarter of what is moved of the tensor of which most is.
+absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes& sizes) {
+  SEAM_ASSIGN_OR_RETURN(const auto tensors, BytesOfTensors(group, sizes));
+  int64_t most = 0;
+  for (const auto& [v, bytes] : tensors) most = std::max(most, bytes);
   std::vector<ValId> large;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (bytes[i] * 4 >= most) large.push_back(tensors[i]);
+  for (const auto& [v, bytes] : tensors) {
+    if (bytes * 4 >= most) large.push_back(v);
   }
   return large;
 }
@@ -65,9 +90,9 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
     return std::find(large.begin(), large.end(), id) != large.end();
   };
   const std::vector<bool> varies = kernel::VaryingWithColumn(tile);
-  auto fits = [&](int buffer, SymInt index, bool looked_up) {
+  auto fits = [&](int buffer, SymInt index, bool alone) {
     if (!is_large(buffer)) return true;
-    if (looked_up) return false;
+    if (alone) return false;
     SymInt at = index;
     if (outer) {
       at = kernel::Substitute(at, tile.row, vector * q + v);
@@ -91,10 +116,13 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
   for (size_t id = 0; id < tile.values.size(); ++id) {
     const kernel::TileValue& value = tile.values[id];
     if (value.kind != kernel::TileKind::Load) continue;
-    const bool looked_up = !value.lets.empty();
+    // Where a row's elements are looked up together, their vectors lie as any others, unless these
+    // are shifted: what is looked up starts elsewhere.
+    const bool alone = absl::c_any_of(
+        value.lets, [&](int let) { return outer || shift || varies[tile.lets[let].value]; });
     // Once a row, that is no matter of vectors.
-    if (looked_up && !outer && !varies[id]) continue;
-    if (!fits(value.buffer, value.index, looked_up)) return false;
+    if (!value.lets.empty() && !outer && !varies[id]) continue;
+    if (!fits(value.buffer, value.index, alone)) return false;
   }
   for (const kernel::TileStore& store : tile.stores) {
     if (!fits(store.buffer, store.index, false)) return false;
@@ -162,6 +190,14 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
     sized.input_words += DTypeBytes(group.dtype(v)) / 4.0;
   }
   return sized;
+}
+
+absl::StatusOr<int64_t> MovedBytes(const SizedGroup& sized) {
+  SEAM_ASSIGN_OR_RETURN(const auto tensors,
+                        BytesOfTensors(*sized.group, Sizes(*sized.group, sized.context)));
+  int64_t all = 0;
+  for (const auto& [v, bytes] : tensors) all += bytes;
+  return all;
 }
 
 absl::StatusOr<int64_t> ValueOf(const SizedGroup& sized, SymInt expression) {
@@ -276,8 +312,10 @@ int64_t VectorsOf(const SizedGroup& sized, const Schedule& s) {
 int ColumnStates(const SizedGroup& sized) {
   int states = 0;
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
-    if (sized.shape.crosses[i] == Crossing::kRows)
-      states += kernel::NumComponents(sized.group->op(ExprId(i)));
+    const OpKind op = sized.group->op(ExprId(i));
+    if (sized.shape.crosses[i] != Crossing::kRows) continue;
+    // A thread counts its rows once for all columns.
+    states += kernel::NumComponents(op) - (op == OpKind::Welford);
   }
   return states;
 }

@@ -36,6 +36,9 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
 // The value of an expression of the group at the context's sizes.
 absl::StatusOr<int64_t> ValueOf(const SizedGroup& sized, SymInt expression);
 
+// What the group reads of its inputs and writes of its outputs, each once, in bytes.
+absl::StatusOr<int64_t> MovedBytes(const SizedGroup& sized);
+
 // Sizes up to this keep every index within 32 bits.
 inline constexpr int64_t kIndex32Limit = int64_t{1} << 30;
 // The largest number of elements, or of elements that strides reach over, of any value of the

@@ -291,8 +291,9 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
     shape.max_depth = std::max(shape.max_depth, depth);
   }
 
-  // The order of axes: a reduction follows the input that it reads along the most axes, everything
-  // else what it writes.
+  // The order of axes: a reduction follows the input that it reads along the most axes, of those
+  // that have some of the axes it folds: positions of what is looked up for each row say nothing of
+  // how a row lies. Everything else follows what it writes.
   std::vector<AxisId> memory;
   AxisSet all;
   if (shape.reduces) {
@@ -307,16 +308,25 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
         order.end());
     if (order.size() > memory.size()) memory = std::move(order);
   };
-  if (shape.reduces) {
+  const auto consider_inputs = [&](bool folded_only) {
+    AxisSet folded;
+    for (ExprId e : reductions) folded = Union(folded, Difference(axes.space(e), axes.kept(e)));
     for (uint32_t i = 0; i < group.num_exprs(); ++i) {
       const ExprId e(i);
       for (size_t k = 0; k < group.operands(e).size(); ++k) {
         const ValId v = group.operands(e)[k];
         if (!group.is_input(v)) continue;
-        consider(MemoryOrder(group.strides(v),
-                             [&](int d) { return axes.operand_atoms(e, static_cast<int>(k), d); }));
+        std::vector<AxisId> order = MemoryOrder(
+            group.strides(v), [&](int d) { return axes.operand_atoms(e, static_cast<int>(k), d); });
+        const bool has_folded =
+            absl::c_any_of(order, [&](AxisId a) { return absl::c_binary_search(folded, a); });
+        if (has_folded || !folded_only) consider(std::move(order));
       }
     }
+  };
+  if (shape.reduces) {
+    consider_inputs(/*folded_only=*/true);
+    if (memory.empty()) consider_inputs(/*folded_only=*/false);
   } else {
     for (ValId v : group.outputs())
       consider(MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));

@@ -74,6 +74,12 @@ constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
                                        {4096, 16, 512, 1, 3},
                                        {16384, 16, 512, 1, 1, true}};
 
+// The same of one input, narrow and wide.
+constexpr Piece kOneInputStatesPieces[] = {
+    {4096, 16, 128, 3, 3}, {8192, 16, 512, 1, 3}, {16384, 16, 512, 1, 3, true}};
+constexpr Piece kWideOneInputStatesPieces[] = {
+    {4096, 16, 128, 2, 3}, {8192, 16, 512, 1, 3}, {16384, 16, 512, 1, 1, true}};
+
 // Those that such pieces leave idle threads in: of narrow data without weights in long rows and
 // beside few in a CTA's, of wider data without in short rows and beside weights in long ones, of
 // one state a column, and several.
@@ -154,6 +160,8 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, const KeptRows& rows,
     }
     return many_weights ? absl::MakeSpan(kWideWeightedPieces) : kWidePieces;
   }
+  if (IsOneInputWithStates(sized, states))
+    return narrow ? absl::MakeSpan(kOneInputStatesPieces) : kWideOneInputStatesPieces;
   if (!narrow) return kWideStatesPieces;
   if (AreFewWithStates(sized, states)) return kFewRowsStatesPieces;
   return states == 1 ? absl::MakeSpan(kOneStatePieces) : kStatesPieces;
@@ -173,7 +181,10 @@ absl::Span<const Piece> UnevenPiecesFor(const SizedGroup& sized, double weights,
     if (!narrow && weights > 0 && c.stages == 0) return kUnevenWideLongPieces;
     return {};
   }
-  if (!narrow || c.cluster == 1 || AreFewWithStates(sized, states)) return {};
+  if (!narrow || c.cluster == 1 || AreFewWithStates(sized, states) ||
+      IsOneInputWithStates(sized, states)) {
+    return {};
+  }
   return states == 1 ? absl::MakeSpan(kUnevenOneStatePieces) : kUnevenStatesPieces;
 }
 

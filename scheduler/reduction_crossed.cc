@@ -191,6 +191,18 @@ void ShareWideUnevenly(int64_t vectors, int few, Schedule& s) {
   }
 }
 
+// Rows of one input: threads with 32 columns each, a warp on each of an SM's four schedulers twice,
+// of narrow short ones three times. There is half as much to bring as beside a gradient, and more
+// threads would wait at barriers. Source: docs/schedulers.md, "States of columns of one input".
+void ShareOneInput(const SizedGroup& sized, Schedule& s) {
+  constexpr int kColumns = 32, kThreads = 128, kThreadsOfSm = 256, kCtasOfShortRows = 3;
+  GiveThreads(ThreadsFor(VectorsOf(sized, s), kColumns / s.vector), kColumns / s.vector, s);
+  s.row_warps = std::max(1, kThreads / 32 / s.warps_per_row);
+  s.min_ctas_per_sm = std::max(1, (kThreadsOfSm + s.threads() / 2) / s.threads());
+  if (sized.widest_bytes < 4 && s.warps_per_row == 1) s.min_ctas_per_sm = kCtasOfShortRows;
+  s.persistent = true;
+}
+
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
 // threads with many columns each: 16 or 32 of them, of wider data 8 as long as that takes no more
 // than a CTA of 512. Source: schedules timed side by side on an H200, docs/schedulers.md.
@@ -206,6 +218,11 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int few = std::max(1, some / 2);
   const bool few_states = states == 1 && !s.shift;
   const bool by_ticket = ahead && TakesTickets(sized, s);
+  constexpr int64_t kOneInputColumns = 512;
+  if (ahead && !by_ticket && !s.shift && IsOneInputWithStates(sized, states) &&
+      sized.columns >= kOneInputColumns && s.vector * sized.widest_bytes == 16) {
+    return ShareOneInput(sized, s);
+  }
   if (ahead && !by_ticket && ShareFewTurns(sized, rows, states, s)) return;
   if (ahead && sized.widest_bytes >= 4) {
     // The threads of a larger CTA of shifted rows would have no registers for their ends.

@@ -2,6 +2,7 @@
 // a thread, and as many CTAs an SM, as its registers are good for.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -255,6 +256,22 @@ void GoInSteps(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
 }
 
+// Whether a row is gone over so often that what masks cost each time is worth a kernel of its own:
+// for more than two sums, one after the other, of which Welford's are two, or for two beside
+// weights. Source: docs/schedulers.md, "Rows that are gone over often".
+bool IsGoneOverOften(const SizedGroup& sized, double weights) {
+  const Fusion& group = *sized.group;
+  std::vector<int> sums(sized.shape.max_depth + 1);
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (!IsReduction(group.info(e).op_class)) continue;
+    int& of_depth = sums[sized.shape.depth[group.result(e).index()]];
+    of_depth = std::max(of_depth, group.op(e) == OpKind::Welford ? 2 : 1);
+  }
+  const int all = std::accumulate(sums.begin(), sums.end(), 0);
+  return all > 2 || (all == 2 && sized.shape.max_depth == 2 && weights > 0);
+}
+
 }  // namespace
 
 bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,
@@ -302,6 +319,9 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   s.persistent = of_narrow_vectors || evenly || in_threes || eight || two ||
                  ShareRow(rows, vectors, shares, s);
   if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
+    PinColumns(sized, s);
+  if (s.persistent && !s.shift && s.columns_per_step() == sized.columns &&
+      IsGoneOverOften(sized, weights))
     PinColumns(sized, s);
   if (!s.persistent) {
     s.lanes_per_row = 32;

@@ -55,6 +55,10 @@ bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
   return !writes && depth - online <= 1;
 }
 
+bool IsOneInputWithStates(const SizedGroup& sized, int states) {
+  return states > 0 && states <= 2 && sized.large_inputs == 1;
+}
+
 int ThreadsFor(int64_t vectors, int registers) {
   const int64_t threads = CeilDivide(vectors, registers);
   return threads < 32 ? PowerOfTwoAtLeast(threads, 32)

@@ -18,10 +18,12 @@ namespace seam::reduction {
 namespace {
 
 // Whether one CTA handles a row as well, and need not wait for others. Of narrow data and several
-// states there are lengths at which few of its threads would be busy, or too few.
-bool IsForOneCta(const SizedGroup& sized, int states) {
+// states there are lengths at which few of its threads would be busy, or too few, and beside
+// weights of wider elements threads of long rows have not the registers.
+bool IsForOneCta(const SizedGroup& sized, bool wide_weights, int states) {
   const int64_t columns = sized.columns;
   if (sized.widest_bytes >= 4) return columns <= (states > 0 ? 12288 : 16384);
+  if (states > 1 && wide_weights && columns > 12288) return false;
   if (states > 1 && columns > 8192 && columns <= 10240) return false;
   return columns <= (states > 0 ? 17408 : kShiftedCtaColumns);
 }
@@ -89,7 +91,8 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
                                           Schedule& s) {
   constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
   const DeviceInfo& device = sized.context.device;
-  if (IsForOneCta(sized, states)) return false;
+  const bool wide_weights = HasWideWeights(sized, rows);
+  if (IsForOneCta(sized, wide_weights, states)) return false;
   Schedule pinned = s;
   PinColumns(sized, pinned);
   SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
@@ -97,7 +100,6 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   pinned.lanes_per_row = 32;
   pinned.row_warps = 1;
   const double weights = rows.AlikeWords();
-  const bool wide_weights = HasWideWeights(sized, rows);
   std::optional<Schedule> best;
   double best_speed = 0;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {

@@ -13,24 +13,6 @@
 #include "scheduler/reduction_arrangements.h"
 
 namespace seam::reduction {
-namespace {
-
-// Of all inputs and outputs, each once.
-double BytesOf(const SizedGroup& sized) {
-  const Fusion& group = *sized.group;
-  double bytes = 0;
-  const auto add = [&](ValId v) {
-    SymInt elements = 1;
-    for (int d = 0; d < group.rank(v); ++d) elements *= group.domain(v)[d].extent;
-    const absl::StatusOr<int64_t> count = ValueOf(sized, elements);
-    if (count.ok()) bytes += static_cast<double>(*count) * DTypeBytes(group.dtype(v));
-  };
-  for (ValId v : group.inputs()) add(v);
-  for (ValId v : group.outputs()) add(v);
-  return bytes;
-}
-
-}  // namespace
 
 void ChooseStagger(const SizedGroup& sized, Schedule& s) {
   // Of the processors of all devices about so many. Of all turns, the share that those clusters may
@@ -50,7 +32,10 @@ void ChooseStagger(const SizedGroup& sized, Schedule& s) {
     const double late = static_cast<double>((sets - 1) % at_once) / static_cast<double>(at_once);
     if (late > kMostLate * static_cast<double>(turns)) return;
   }
-  const double bytes = BytesOf(sized) * static_cast<double>(at_once) / static_cast<double>(sets);
+  const absl::StatusOr<int64_t> moved = MovedBytes(sized);
+  if (!moved.ok()) return;
+  const double bytes =
+      static_cast<double>(*moved) * static_cast<double>(at_once) / static_cast<double>(sets);
   const double cycles = bytes / static_cast<double>(device.bytes_per_second) * kCyclesPerSecond;
   if (cycles < kLeastCycles) return;
   s.stagger = static_cast<int>(std::min<double>(cycles, kMostCycles));

@@ -30,11 +30,14 @@ bool Launches(const SegmentedFusion& segmented, GroupId g) {
   return false;
 }
 
+bool ReadsInPart(const Fusion& f, ExprId e, int i) {
+  const OpKind op = f.op(e);
+  return i == 0 && (op == OpKind::Slice || op == OpKind::Gather || op == OpKind::IndexSelect);
+}
+
 int64_t ReadBytes(const Fusion& f, const SizeHints& sizes, ExprId e, int i) {
-  const bool partial =
-      f.op(e) == OpKind::Slice || f.op(e) == OpKind::Gather || f.op(e) == OpKind::IndexSelect;
   const ValId v = f.operands(e)[i];
-  return partial && i == 0 ? sizes.BytesAs(f.result(e), sizes.type(v)) : sizes.Bytes(v);
+  return ReadsInPart(f, e, i) ? sizes.BytesAs(f.result(e), sizes.type(v)) : sizes.Bytes(v);
 }
 
 int64_t StoredBytes(const SegmentedFusion& segmented, const SizeHints& sizes, ValId v) {

@@ -27,6 +27,9 @@ std::string StoredType(const SegmentedFusion& segmented, ValId v);
 std::string DescribeNarrowing(const SegmentedFusion& segmented, ValId v);
 // Per value: the traffic that its crossing in a narrower type saves, written and read. Linear.
 std::vector<int64_t> SavedByNarrowing(const SegmentedFusion& segmented, const SizeHints& sizes);
+// Whether an expression reads of its operand `i` only as much as it returns: a slice, what is
+// looked up.
+bool ReadsInPart(const Fusion& fusion, ExprId e, int i);
 // What an expression reads of its operand `i` alone.
 int64_t ReadBytes(const Fusion& fusion, const SizeHints& sizes, ExprId e, int i);
 // What the reading group of a data edge reads of its value.

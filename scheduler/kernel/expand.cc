@@ -404,6 +404,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     OverUnits([&] { MoveStates<Load>(a, at); });
   }
   AwaitKept(accumulators, options_.grid > 0 || !space.steps.is_same(1));
+  for (Accumulator& a : accumulators) WeighRow(a);
   // Values held for stores, a vector each.
   std::vector<int> staged;
   for (const TileStore* store : stores) {

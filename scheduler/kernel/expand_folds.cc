@@ -28,6 +28,12 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
   } else if (!IsKeptByStep(a)) {
     OverStates(a, [&] { SetNeutral(a); });
   }
+  if (r.op == OpKind::Welford && each_column && !r.merge && r.predicate.is_same(1) &&
+      !IsStreamed(a)) {
+    a.rows = w_.NewFragment("rows", r.dtype, has_ends_ ? 2 : 1);
+    for (int slot = 0; slot < (has_ends_ ? 2 : 1); ++slot)
+      w_.Set(a.rows, slot, OpKind::Copy, {BlockWriter::Number(r.dtype, 0)});
+  }
   if (r.op == OpKind::Welford && r.over == Over::Columns) {
     a.pivot = w_.NewFragment("pivot", r.dtype, RowSlots());
     a.merges = r.merge;
@@ -119,6 +125,7 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
            {state[0], second, Operand::Reg(a.fragments[0], SlotOf(a))});
     return;
   }
+  if (a.weights) return AddToWelford(w_, a.fragments, SlotOf(a), state[0], *a.weights);
   if (a.merges) {
     MergeShifted(a, state[0], state[1], state[2], RowSlot());
     const Operand before = Operand::Reg(a.fragments[2], RowSlot());
@@ -126,6 +133,30 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
     return;
   }
   MergeState(w_, r.op, a.fragments, SlotOf(a), state);
+}
+
+// One division for all columns: a row is in the states of all of them or of none.
+void Expander::WeighRow(Accumulator& a) {
+  if (a.rows < 0) return;
+  const DType t = w_.dtype(a.rows);
+  const Operand before = Operand::Reg(a.rows, at_ends_ ? 1 : 0);
+  const Operand more =
+      Masked(BlockWriter::Number(t, 1), BlockWriter::Number(t, 0), InsideFlag(row_mask_), t);
+  a.weights = WeighWelford(w_, t, before, more);
+  w_.Set(a.rows, before.slot, OpKind::Copy, {a.weights->total});
+}
+
+// From here on each column's state has its own count, as those of other threads have.
+void Expander::CountRowsOfColumns(const Accumulator& a) {
+  if (a.rows < 0) return;
+  const auto count = [&](int slot) {
+    OverUnits([&] {
+      OverElements(
+          [&] { w_.Set(a.fragments[2], SlotOf(a), OpKind::Copy, {Operand::Reg(a.rows, slot)}); });
+    });
+  };
+  count(0);
+  AtEnds([&] { count(1); });
 }
 
 // Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983, shifted data.

@@ -339,6 +339,7 @@ void Expander::StoreAcrossRows() {
   fold_turns_ = 1;
   fold_turn_ = 0;
   passed_on_ = true;
+  for (const Accumulator& a : across_rows_) CountRowsOfColumns(a);
   FoldAcrossThreads(whole);
   MergeRowsOfCta();
   for (const Accumulator& a : across_rows_) {

@@ -151,6 +151,10 @@ class Expander {
     int top = -1, terms = -1;
     bool finds_top = false;  // The elements go to `top`.
     int pairs = -1;  // Of 16-bit data: a vector of the largest of what is loaded, beside the state.
+    // Of Welford states of columns that stay with a thread through all turns: the rows in them, as
+    // many in each, of the body and of the ends; and what the row at hand weighs beside them.
+    int rows = -1;
+    std::optional<WelfordWeights> weights;
     bool shifts_elements() const { return pivot >= 0 && !merges; }
   };
 
@@ -290,6 +294,8 @@ class Expander {
   Operand Masked(Operand value, Operand neutral, std::optional<Operand> inside, DType dtype);
   std::optional<Operand> InsideFlag(SymInt mask);
   void Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer);
+  void WeighRow(Accumulator& a);
+  void CountRowsOfColumns(const Accumulator& a);
   void AccumulateShifted(const Accumulator& a, std::optional<Operand> inside);
   void Count(const Accumulator& a, std::optional<Operand> inside, int64_t elements);
   void StartStep(Accumulator& a, SymInt mask);

@@ -101,6 +101,16 @@ void MergeWelford(BlockWriter& w, const std::vector<int>& f, SymInt slot, Operan
   w.Set(f[2], slot, OpKind::Copy, {weights.total});
 }
 
+void AddToWelford(BlockWriter& w, const std::vector<int>& f, SymInt slot, Operand value,
+                  const WelfordWeights& weights) {
+  const DType t = w.dtype(f[0]);
+  const Operand here = Operand::Reg(f[0], slot);
+  const Operand delta = w.Make(t, OpKind::Sub, {value, here});
+  const Operand weighted = w.Make(t, OpKind::Mul, {weights.pairs, delta});
+  w.Set(f[1], slot, OpKind::Fma, {weighted, delta, Operand::Reg(f[1], slot)});
+  w.Set(f[0], slot, OpKind::Fma, {delta, weights.weight, here});
+}
+
 void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
                 const StateOperands& b) {
   if (reduction == OpKind::Welford) {

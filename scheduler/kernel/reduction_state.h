@@ -33,6 +33,10 @@ WelfordWeights WeighWelford(BlockWriter& w, DType dtype, Operand count, Operand 
 void MergeWelford(BlockWriter& w, const std::vector<int>& fragments, SymInt slot, Operand mean,
                   Operand m2, const WelfordWeights& weights);
 
+// The same for a single element, which has no m2; the count is left as it is.
+void AddToWelford(BlockWriter& w, const std::vector<int>& fragments, SymInt slot, Operand value,
+                  const WelfordWeights& weights);
+
 // The state of the single element `value`; `position` is its index along the axis (i64; argmax and
 // argmin only).
 StateOperands ElementState(OpKind reduction, DType dtype, Operand value, Operand position);

@@ -279,6 +279,41 @@ TEST(CrossedRows, Statistics) {
   }
 }
 
+// A thread weighs a row once for all of its columns, at the ends of rows that start anywhere too.
+TEST(CrossedRows, OneDivisionARow) {
+  constexpr char kText[] = R"(fusion crossed {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  r = sum(x, axes=[1])
+  columns, c2, c = welford(x, axes=[0])
+  y = x - r[:, None]
+  output y
+  output columns
+  output c2
+})";
+  for (const bool shift : {false, true}) {
+    const auto edit = [&](Schedule& s) {
+      s.grid = 4;
+      s.shift = shift;
+      s.vector = 4;
+      s.lanes_per_row = 32;
+      s.warps_per_row = 1;
+      s.row_warps = 1;
+      s.registers = 3;
+      s.persistent = true;
+    };
+    const int64_t n = shift ? 331 : 332;
+    const std::string text =
+        ExpectRight(kText, {.sizes = {{"M", 50}, {"N", n}}, .edit = edit}).kernel_text;
+    const size_t turns = text.find("for turn in");
+    const std::string in_turns = text.substr(turns, text.find("store partial", turns) - turns);
+    int divisions = 0;
+    for (size_t at = 0; (at = in_turns.find(" div(", at)) != std::string::npos; ++at) ++divisions;
+    EXPECT_EQ(divisions, shift ? 2 : 1) << in_turns;
+  }
+}
+
 // A loss: a reduction a row, and one over all rows that nothing waits for. Rows of any length.
 TEST(CrossedRows, MeanOfRowsLosses) {
   constexpr char kText[] = R"(fusion loss {

@@ -7,7 +7,9 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
@@ -200,6 +202,108 @@ TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
       EXPECT_GE(ahead, 60 * 1024) << n << t.ToString();
       EXPECT_LE(t.columns_at_once() * 3, n * 4) << n << t.ToString();
     }
+  }
+}
+
+// How the positions lie that rows are looked up at says nothing of how the rows lie; where vectors
+// divide rows, what is looked up comes in vectors, and it is never shifted with the rows.
+TEST(Heuristics, RowsThatAreLookedUp) {
+  constexpr char kLookedUp[] = R"(fusion looked_up {
+  symbol M
+  symbol N
+  input ids: i64[M, 4]
+  input table: bf16[50000, N]
+  input w: bf16[N]
+  x = index_select(table, reshape(ids, sizes=[4*M]), axis=0)
+  y = rms_norm(x, w, axes=[1])
+  output y
+})";
+  for (const auto& [n, vector] : {std::pair(1024, 8), {4096, 8}, {1002, 2}, {1001, 1}, {4099, 1}}) {
+    const Schedule s = ExpectLaunchable(kLookedUp, 8192, n, Devices()[0]).schedule;
+    EXPECT_FALSE(s.outer) << s.ToString();
+    EXPECT_FALSE(s.shift) << s.ToString();
+    EXPECT_EQ(s.vector, vector) << s.ToString();
+  }
+}
+
+// Of a table that is larger than all rows that come of it only these count: clusters begin within a
+// turn.
+TEST(Heuristics, AsMuchOfATableAsIsRead) {
+  constexpr char kLongRows[] = R"(fusion looked_up {
+  symbol M
+  symbol N
+  input ids: i64[64]
+  input table: bf16[M, N]
+  x = index_select(table, ids, axis=0)
+  y = softmax(x, axis=1)
+  output y
+})";
+  const Schedule few = ExpectLaunchable(kLongRows, 64, 65536, Devices()[0]).schedule;
+  const Schedule many = ExpectLaunchable(kLongRows, 32000, 65536, Devices()[0]).schedule;
+  EXPECT_GT(many.cluster, 1) << many.ToString();
+  EXPECT_EQ(many.stagger, few.stagger) << many.ToString();
+}
+
+// A norm beside statistics of its columns: threads have 32 columns each, or a few less where CTAs
+// of a cluster share a row, and are not asked to wait for others.
+TEST(Heuristics, StatesOfColumnsOfOneInput) {
+  constexpr char kOneInput[] = R"(fusion one_input {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  f = cast(x, dtype=f32)
+  mean, m2, n = welford(f, axes=[1])
+  columns, c2, c = welford(f, axes=[0])
+  y = cast(f - mean[:, None], dtype=DTYPE)
+  output y
+  output columns
+  output c2
+})";
+  for (const char* dtype : {"bf16", "f32"}) {
+    const std::string text = absl::StrReplaceAll(kOneInput, {{"DTYPE", dtype}});
+    for (const int64_t n : {512, 1000, 4096, 5000, 12288, 16384, 65536}) {
+      const Schedule s = ExpectLaunchable(text, (1 << 27) / n, n, Devices()[0]).schedule;
+      EXPECT_TRUE(s.persistent) << s.ToString();
+      EXPECT_LE(s.registers * s.vector, 32) << s.ToString();
+      EXPECT_GE(s.registers * s.vector, 24) << s.ToString();
+      EXPECT_EQ(s.pace, 0) << s.ToString();
+      EXPECT_LE(s.columns_at_once() * 3, n * 4) << s.ToString();
+    }
+  }
+}
+
+// One statistic after the other: a kernel for rows of that length alone, without masks.
+TEST(Heuristics, RowsThatAreGoneOverOftenHaveNoMasks) {
+  constexpr char kTwice[] = R"(fusion twice {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  f = cast(x, dtype=f32)
+  a, a2, na = welford(f, axes=[1])
+  y = (f - a[:, None]) * rsqrt(a2[:, None] / na[:, None] + 1e-5)
+  b, b2, nb = welford(y, axes=[1])
+  z = cast((y - b[:, None]) * rsqrt(b2[:, None] / nb[:, None] + 1e-5), dtype=bf16)
+  output z
+})";
+  const auto masks = [](const std::string& text, int64_t n) {
+    return absl::StrContains(
+        PrintKernel(ExpectLaunchable(text, 8192, n, Devices()[0]).launches[0].kernel), "< N");
+  };
+  EXPECT_FALSE(masks(kTwice, 4096));
+  EXPECT_FALSE(masks(kTwice, 1024));
+  const Schedule softmax =
+      ExpectLaunchable(absl::StrReplaceAll(kSoftmax, {{"DTYPE", "bf16"}}), 8192, 4096, Devices()[0])
+          .schedule;
+  EXPECT_EQ(softmax.facts.at(0).value, -1) << softmax.ToString();  // Serves other lengths too.
+}
+
+// Threads of one CTA would not have the registers.
+TEST(Heuristics, OddRowsBesideWiderWeights) {
+  const std::string narrow = LayerNormBackward(true);
+  const std::string wide = absl::StrReplaceAll(narrow, {{"w: bf16", "w: f32"}});
+  for (const int64_t n : {12301, 14246, 16001}) {
+    EXPECT_EQ(ExpectLaunchable(narrow, (1 << 28) / n, n, Devices()[0]).schedule.cluster, 1);
+    EXPECT_GT(ExpectLaunchable(wide, (1 << 28) / n, n, Devices()[0]).schedule.cluster, 1);
   }
 }
 
