@@ -314,7 +314,7 @@ int ColumnStates(const SizedGroup& sized) {
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
     const OpKind op = sized.group->op(ExprId(i));
     if (sized.shape.crosses[i] != Crossing::kRows) continue;
-    // A thread counts its rows once for all columns.
+    // A thread counts its rows once for all columns, unless these states lie in memory.
     states += kernel::NumComponents(op) - (op == OpKind::Welford);
   }
   return states;

@@ -36,6 +36,18 @@ std::vector<AxisId> MemoryOrder(const SymVector& strides, AtomsOf atoms_of) {
   return order;
 }
 
+// The axes along which an expression reads a dimension of its operand `k`: one that things are
+// looked up in along those of the positions, as if what they are at lay there.
+std::vector<AxisId> AtomsRead(const Fusion& group, const AxisMap& axes, ExprId e, int k, int d) {
+  const OpKind op = group.op(e);
+  const bool looks_up = k == 0 && (op == OpKind::IndexSelect || op == OpKind::Gather) &&
+                        d == group.attributes(e).axes[0];
+  const auto atoms = !looks_up                   ? axes.operand_atoms(e, k, d)
+                     : op == OpKind::IndexSelect ? axes.operand_atoms(e, 1, 0)
+                                                 : axes.operand_atoms(e, 1, d);
+  return {atoms.begin(), atoms.end()};
+}
+
 bool Reduces(const Fusion& group, ExprId e) { return IsReduction(group.info(e).op_class); }
 
 // Marks reductions with nothing but pointwise results of theirs after them, within the axes that
@@ -291,9 +303,8 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
     shape.max_depth = std::max(shape.max_depth, depth);
   }
 
-  // The order of axes: a reduction follows the input that it reads along the most axes, of those
-  // that have some of the axes it folds: positions of what is looked up for each row say nothing of
-  // how a row lies. Everything else follows what it writes.
+  // The order of axes: a reduction follows the input that it reads along the most axes, everything
+  // else what it writes.
   std::vector<AxisId> memory;
   AxisSet all;
   if (shape.reduces) {
@@ -308,25 +319,16 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
         order.end());
     if (order.size() > memory.size()) memory = std::move(order);
   };
-  const auto consider_inputs = [&](bool folded_only) {
-    AxisSet folded;
-    for (ExprId e : reductions) folded = Union(folded, Difference(axes.space(e), axes.kept(e)));
+  if (shape.reduces) {
     for (uint32_t i = 0; i < group.num_exprs(); ++i) {
       const ExprId e(i);
-      for (size_t k = 0; k < group.operands(e).size(); ++k) {
+      for (int k = 0; k < static_cast<int>(group.operands(e).size()); ++k) {
         const ValId v = group.operands(e)[k];
         if (!group.is_input(v)) continue;
-        std::vector<AxisId> order = MemoryOrder(
-            group.strides(v), [&](int d) { return axes.operand_atoms(e, static_cast<int>(k), d); });
-        const bool has_folded =
-            absl::c_any_of(order, [&](AxisId a) { return absl::c_binary_search(folded, a); });
-        if (has_folded || !folded_only) consider(std::move(order));
+        consider(
+            MemoryOrder(group.strides(v), [&](int d) { return AtomsRead(group, axes, e, k, d); }));
       }
     }
-  };
-  if (shape.reduces) {
-    consider_inputs(/*folded_only=*/true);
-    if (memory.empty()) consider_inputs(/*folded_only=*/false);
   } else {
     for (ValId v : group.outputs())
       consider(MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));

@@ -75,10 +75,14 @@ constexpr Piece kWideStatesPieces[] = {{4096, 2, 256, 1, 3},
                                        {16384, 16, 512, 1, 1, true}};
 
 // The same of one input, narrow and wide.
-constexpr Piece kOneInputStatesPieces[] = {
-    {4096, 16, 128, 3, 3}, {8192, 16, 512, 1, 3}, {16384, 16, 512, 1, 3, true}};
-constexpr Piece kWideOneInputStatesPieces[] = {
-    {4096, 16, 128, 2, 3}, {8192, 16, 512, 1, 3}, {16384, 16, 512, 1, 1, true}};
+constexpr Piece kOneInputStatesPieces[] = {{4096, 16, 128, 3, 3},
+                                           {8192, 16, 512, 1, 3},
+                                           {16384, 16, 512, 1, 3, true},
+                                           {4096, 16, 512, 1, 3}};
+constexpr Piece kWideOneInputStatesPieces[] = {{4096, 16, 128, 2, 3},
+                                               {8192, 16, 512, 1, 3},
+                                               {4096, 16, 512, 1, 3},
+                                               {16384, 16, 512, 1, 1, true}};
 
 // Those that such pieces leave idle threads in: of narrow data without weights in long rows and
 // beside few in a CTA's, of wider data without in short rows and beside weights in long ones, of

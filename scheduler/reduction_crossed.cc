@@ -194,13 +194,24 @@ void ShareWideUnevenly(int64_t vectors, int few, Schedule& s) {
 // Rows of one input: threads with 32 columns each, a warp on each of an SM's four schedulers twice,
 // of narrow short ones three times. There is half as much to bring as beside a gradient, and more
 // threads would wait at barriers. Source: docs/schedulers.md, "States of columns of one input".
-void ShareOneInput(const SizedGroup& sized, Schedule& s) {
+// False: they are too long for that, or weights take the registers.
+bool ShareOneInput(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   constexpr int kColumns = 32, kThreads = 128, kThreadsOfSm = 256, kCtasOfShortRows = 3;
-  GiveThreads(ThreadsFor(VectorsOf(sized, s), kColumns / s.vector), kColumns / s.vector, s);
+  constexpr int kMostThreads = 512;
+  constexpr int64_t kLeastColumns = 512;
+  const int threads = ThreadsFor(VectorsOf(sized, s), kColumns / s.vector);
+  const double words = rows.Words(kColumns / s.vector, s) +
+                       kColumns * (states + rows.AlikeWords()) + kOtherRegisters;
+  if (sized.columns < kLeastColumns || s.vector * sized.widest_bytes != 16 ||
+      threads > kMostThreads ||
+      words > std::min(255, RegistersFor(sized.context.device, std::max(threads, kThreadsOfSm)))) {
+    return false;
+  }
+  GiveThreads(threads, kColumns / s.vector, s);
   s.row_warps = std::max(1, kThreads / 32 / s.warps_per_row);
   s.min_ctas_per_sm = std::max(1, (kThreadsOfSm + s.threads() / 2) / s.threads());
   if (sized.widest_bytes < 4 && s.warps_per_row == 1) s.min_ctas_per_sm = kCtasOfShortRows;
-  s.persistent = true;
+  return s.persistent = true;
 }
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
@@ -218,10 +229,9 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int few = std::max(1, some / 2);
   const bool few_states = states == 1 && !s.shift;
   const bool by_ticket = ahead && TakesTickets(sized, s);
-  constexpr int64_t kOneInputColumns = 512;
   if (ahead && !by_ticket && !s.shift && IsOneInputWithStates(sized, states) &&
-      sized.columns >= kOneInputColumns && s.vector * sized.widest_bytes == 16) {
-    return ShareOneInput(sized, s);
+      ShareOneInput(sized, rows, states, s)) {
+    return;
   }
   if (ahead && !by_ticket && ShareFewTurns(sized, rows, states, s)) return;
   if (ahead && sized.widest_bytes >= 4) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/workload.h"
@@ -256,9 +257,10 @@ void GoInSteps(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   }
 }
 
-// Whether a row is gone over so often that what masks cost each time is worth a kernel of its own:
-// for more than two sums, one after the other, of which Welford's are two, or for two beside
-// weights. Source: docs/schedulers.md, "Rows that are gone over often".
+// Whether a row is gone over so often that what masks cost each time is worth a kernel of its own,
+// which serves rows of that length alone: for more than two sums, one after the other, of which
+// Welford's are two, or for two beside weights. Source: docs/schedulers.md, "Rows that are gone
+// over often".
 bool IsGoneOverOften(const SizedGroup& sized, double weights) {
   const Fusion& group = *sized.group;
   std::vector<int> sums(sized.shape.max_depth + 1);
@@ -314,15 +316,21 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
                       sized.large_inputs == 1 && ShareEvenly(vectors, s);
   const bool in_threes = !of_narrow_vectors && narrow && !s.shift && !busy && weights > 0 &&
                          !many_weights && sized.large_inputs == 1 && ShareFewWeights(vectors, s);
+  // Of results of a byte there are half as many to write, and so more to have under way.
+  const bool to_bytes =
+      sized.narrowest_bytes == 1 && absl::c_any_of(sized.group->outputs(), [&](ValId v) {
+        return DTypeBytes(sized.group->dtype(v)) == 1;
+      });
   const bool two = !of_narrow_vectors && !evenly && !in_threes && narrow && !s.shift && !busy &&
-                   !wide_weights && ShareRow(rows, vectors, {&share_two, 1}, s);
+                   !wide_weights && !to_bytes && ShareRow(rows, vectors, {&share_two, 1}, s);
   s.persistent = of_narrow_vectors || evenly || in_threes || eight || two ||
                  ShareRow(rows, vectors, shares, s);
-  if (narrow && !s.shift && weights > 0 && (two ? many_weights : s.registers * s.vector > 32))
+  const bool much_beside =
+      narrow && weights > 0 && (two ? many_weights : s.registers * s.vector > 32);
+  const bool covered = s.persistent && s.columns_per_step() == sized.columns;
+  if (!s.shift && (much_beside || (covered && (to_bytes || IsGoneOverOften(sized, weights))))) {
     PinColumns(sized, s);
-  if (s.persistent && !s.shift && s.columns_per_step() == sized.columns &&
-      IsGoneOverOften(sized, weights))
-    PinColumns(sized, s);
+  }
   if (!s.persistent) {
     s.lanes_per_row = 32;
     s.warps_per_row = 16;

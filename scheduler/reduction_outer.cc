@@ -11,6 +11,10 @@
 namespace seam::reduction {
 namespace {
 
+// Instructions of a point, an error function's, of which two vectors of two inputs at once fill the
+// registers.
+constexpr int kManyInstructions = 32;
+
 // Bytes of neighbouring rows that a warp reads of a column, and CTAs an SM, in order of preference:
 // of several CTAs one loads while another computes. Fewer rows have more threads a row, which then
 // hold it all; less than a sector pays for nothing.
@@ -142,6 +146,38 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   return false;
 }
 
+// So many CTAs a row, of rows that are read once, that nearly all that the device has room for have
+// work as long as any has: all of them at once, if tiles of one cache line or two make that
+// possible, since the same kernel then finishes what they leave; else in several waves.
+void ShareColumnsEvenly(const SizedGroup& sized, Schedule& s) {
+  constexpr int64_t kManyWaves = 4, kMostCtas = 8, kLeastSteps = 4;
+  constexpr double kEven = 0.9;
+  const int64_t at_once = ResidentCtas(s, sized.context.device);
+  const auto most = [&](const Schedule& t) {
+    return std::min(kMostCtas, CeilDivide(sized.columns, t.columns_per_step()) / kLeastSteps);
+  };
+  const auto is_even = [&](int64_t ctas) {
+    const int64_t places = CeilDivide(ctas, at_once) * at_once;
+    return static_cast<double>(ctas) >= kEven * static_cast<double>(places);
+  };
+  for (const int bytes : {128, 256}) {
+    Schedule t = s;
+    TakeTile(sized, {bytes, t.min_ctas_per_sm}, t);
+    const int64_t ctas = OuterCtas(sized, t), split = std::min(at_once / ctas, most(t));
+    if (split == 0 || t.threads() != s.threads() || !is_even(ctas * split)) continue;
+    s = t;
+    s.split = static_cast<int>(split);
+    return;
+  }
+  const int64_t ctas = OuterCtas(sized, s);
+  if (ctas >= kManyWaves * at_once) return;
+  for (int64_t split = 1; split <= most(s); ++split) {
+    if (!is_even(ctas * split)) continue;
+    s.split = static_cast<int>(split);
+    return;
+  }
+}
+
 }  // namespace
 
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
@@ -182,6 +218,13 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     s.registers /= 2;
   }
   s.min_ctas_per_sm = 2;
+  // Compilers work on all of a step's vectors at once where there is much to compute.
+  if (!reads_again && s.registers > 1 &&
+      WorkloadOf(*sized.group).instructions > kManyInstructions) {
+    s.registers /= 2;
+  }
+  if (!reads_again && !sized.shape.crossed() && s.cluster == 1 && WritesColumns(sized))
+    ShareColumnsEvenly(sized, s);
 }
 
 bool AreNeighboursShort(const SizedGroup& sized) {

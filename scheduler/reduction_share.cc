@@ -37,6 +37,12 @@ bool FitsCta(const SizedGroup& sized, const KeptRows& rows, Schedule s) {
          RegistersFor(sized.context.device, threads);
 }
 
+bool WritesColumns(const SizedGroup& sized) {
+  const GroupShape& shape = sized.shape;
+  return absl::c_any_of(sized.group->outputs(),
+                        [&](ValId v) { return !shape.Columns(shape.axes.axes(v)).empty(); });
+}
+
 bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
   constexpr int64_t kLeastColumns = 12288, kLeastOnlineVectors = 64, kRowsOfSm = 8;
   const GroupShape& shape = sized.shape;
@@ -47,16 +53,22 @@ bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
       online ? VectorsOf(sized, s) > kLeastOnlineVectors : sized.columns > kLeastColumns;
   if (!are_long || sized.run < sized.columns || sized.rows < kRowsOfSm * sized.context.device.sms)
     return false;
-  const bool writes = absl::c_any_of(
-      sized.group->outputs(), [&](ValId v) { return !shape.Columns(shape.axes.axes(v)).empty(); });
   int depth = 0;  // Of what rows are reduced to before others cross them.
   for (size_t v = 0; v < shape.depth.size(); ++v)
     if (!shape.finished[v]) depth = std::max(depth, shape.depth[v]);
-  return !writes && depth - online <= 1;
+  return !WritesColumns(sized) && depth - online <= 1;
 }
 
 bool IsOneInputWithStates(const SizedGroup& sized, int states) {
-  return states > 0 && states <= 2 && sized.large_inputs == 1;
+  if (states == 0 || states > 2 || sized.large_inputs != 1) return false;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    const ExprId e(i);
+    if (sized.shape.crosses[i] == Crossing::kRows &&
+        DTypeBytes(sized.group->dtype(sized.group->result(e))) > 4) {
+      return false;
+    }
+  }
+  return true;
 }
 
 int ThreadsFor(int64_t vectors, int registers) {

@@ -44,12 +44,15 @@ inline constexpr int64_t kShiftedCtaColumns = 18432;
 // Whether narrow rows lie beside weights of wider elements.
 bool HasWideWeights(const SizedGroup& sized, const KeptRows& rows);
 
-// Whether CTAs keep one or two states of each column of rows of a single input: a norm beside the
-// statistics of columns, not a backward pass, which reads a gradient too.
+// Whether CTAs keep one or two states of a word of each column of rows of a single input: a norm
+// beside the statistics of columns, not a backward pass, which reads a gradient too.
 bool IsOneInputWithStates(const SizedGroup& sized, int states);
 
 // Registers for each of so many threads of an SM, whose four schedulers have equal parts of them.
 int RegistersFor(const DeviceInfo& device, int threads);
+
+// Whether something is written that has columns: sums are not all there is.
+bool WritesColumns(const SizedGroup& sized);
 
 // Whether a CTA is to go through each long row step by step, holding none: it reads them only once,
 // since no output has their columns and no reduction of them has a use for another one, and there

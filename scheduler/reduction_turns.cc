@@ -58,7 +58,10 @@ bool HasFewTurns(const SizedGroup& sized, const Schedule& s) {
   const int states = ColumnStates(sized);
   const int64_t at_once = RowsAtOnce(sized, s);
   const int64_t most = states == 1 && s.rows_per_cta() > 1 ? kMostFewTurns / 2 : kMostFewTurns;
-  return states > 0 && sized.widest_bytes < 4 && s.cluster == 1 &&
+  // Beside a residual's gradient several rows of two vectors a thread are better in several CTAs.
+  const bool few_inputs = sized.large_inputs < 3 || s.registers == 1 ||
+                          (s.registers == 2 && s.rows_per_cta() == 1 && s.min_ctas_per_sm == 1);
+  return states > 0 && few_inputs && sized.widest_bytes < 4 && s.cluster == 1 &&
          sized.rows >= kFewest * at_once && sized.rows <= most * at_once;
 }
 

@@ -33,7 +33,8 @@ WelfordWeights WeighWelford(BlockWriter& w, DType dtype, Operand count, Operand 
 void MergeWelford(BlockWriter& w, const std::vector<int>& fragments, SymInt slot, Operand mean,
                   Operand m2, const WelfordWeights& weights);
 
-// The same for a single element, which has no m2; the count is left as it is.
+// The same for a single element, which has no m2, with one rounding less of the mean; the count is
+// left as it is.
 void AddToWelford(BlockWriter& w, const std::vector<int>& fragments, SymInt slot, Operand value,
                   const WelfordWeights& weights);
 

@@ -205,8 +205,8 @@ TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
   }
 }
 
-// How the positions lie that rows are looked up at says nothing of how the rows lie; where vectors
-// divide rows, what is looked up comes in vectors, and it is never shifted with the rows.
+// Rows lie as what is looked up, not as the positions that it is looked up at; where vectors divide
+// rows, it comes in vectors, and it is never shifted with the rows.
 TEST(Heuristics, RowsThatAreLookedUp) {
   constexpr char kLookedUp[] = R"(fusion looked_up {
   symbol M
@@ -223,6 +223,13 @@ TEST(Heuristics, RowsThatAreLookedUp) {
     EXPECT_FALSE(s.outer) << s.ToString();
     EXPECT_FALSE(s.shift) << s.ToString();
     EXPECT_EQ(s.vector, vector) << s.ToString();
+    // Beside sums of columns the positions lie along axes that are folded as well.
+    const std::string crossed = absl::StrReplaceAll(
+        kLookedUp,
+        {{"  output y\n", "  v = sum(cast(x, dtype=f32), axes=[0])\n  output y\n  output v\n"}});
+    const Schedule t = ExpectLaunchable(crossed, 8192, n, Devices()[0]).schedule;
+    EXPECT_FALSE(t.outer) << t.ToString();
+    EXPECT_EQ(t.vector, vector) << t.ToString();
   }
 }
 
@@ -272,6 +279,33 @@ TEST(Heuristics, StatesOfColumnsOfOneInput) {
   }
 }
 
+// Where weights or wider states leave no registers for 32 columns, or rows are too long for them,
+// more threads share a row, as many as a CTA can have.
+TEST(Heuristics, StatesOfColumnsBesideManyWeights) {
+  constexpr char kWeights[] = R"(fusion weights {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  input w: TYPE[N]
+  input b: TYPE[N]
+  input g: TYPE[N]
+  input h: TYPE[N]
+  f = cast(x, dtype=TYPE)
+  mean, m2, n = welford(f, axes=[1])
+  columns, c2, c = welford(f, axes=[0])
+  y = cast(((f - mean[:, None]) * w + b) * g + h, dtype=DTYPE)
+  output y
+  output columns
+  output c2
+})";
+  for (const auto& [dtype, type] :
+       {std::pair("bf16", "f32"), {"f32", "f32"}, {"f32", "f64"}, {"f64", "f64"}}) {
+    const std::string text = absl::StrReplaceAll(kWeights, {{"DTYPE", dtype}, {"TYPE", type}});
+    for (const int64_t n : {512, 2048, 4096, 16384, 33024, 59392, 65536, 131072})
+      ExpectLaunchable(text, 1000, n, Devices()[0]);
+  }
+}
+
 // One statistic after the other: a kernel for rows of that length alone, without masks.
 TEST(Heuristics, RowsThatAreGoneOverOftenHaveNoMasks) {
   constexpr char kTwice[] = R"(fusion twice {
@@ -295,6 +329,74 @@ TEST(Heuristics, RowsThatAreGoneOverOftenHaveNoMasks) {
       ExpectLaunchable(absl::StrReplaceAll(kSoftmax, {{"DTYPE", "bf16"}}), 8192, 4096, Devices()[0])
           .schedule;
   EXPECT_EQ(softmax.facts.at(0).value, -1) << softmax.ToString();  // Serves other lengths too.
+}
+
+// Results of a byte: four vectors a thread instead of two, and no masks.
+TEST(Heuristics, ResultsOfAByteHaveMoreUnderWay) {
+  constexpr char kQuantised[] = R"(fusion quantised {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  f = cast(x, dtype=f32)
+  s = maximum(amax(abs(f), axes=[1], keepdims=true), 1e-12) / 448.0
+  q = cast(f / s, dtype=TYPE)
+  output q
+  output s
+})";
+  for (const int64_t n : {1024, 4096, 8192}) {
+    const auto of = [&](const char* type) {
+      return ExpectLaunchable(absl::StrReplaceAll(kQuantised, {{"TYPE", type}}), (1 << 25) / n, n,
+                              Devices()[0])
+          .schedule;
+    };
+    const Schedule byte = of("f8e4m3");
+    EXPECT_EQ(byte.registers, 4) << byte.ToString();
+    EXPECT_EQ(byte.facts.at(0).value, n) << byte.ToString();
+    EXPECT_EQ(of("bf16").facts.at(0).value, -1) << n;
+  }
+}
+
+// A residual's gradient beside x and its own gradient: CTAs of one row, several an SM, where two
+// inputs go to one of two rows.
+TEST(Heuristics, BackwardBesideAResidual) {
+  for (const int64_t n : {2048, 4096}) {
+    const std::string text = LayerNormBackward(true);
+    const std::string residual =
+        absl::StrReplaceAll(text, {{"  output dx\n", "  o = dx + res\n  output o\n"},
+                                   {"  input w:", "  input res: bf16[M, N]\n  input w:"}});
+    const Schedule two = ExpectLaunchable(text, (1 << 25) / n, n, Devices()[0]).schedule;
+    const Schedule three = ExpectLaunchable(residual, (1 << 25) / n, n, Devices()[0]).schedule;
+    EXPECT_EQ(two.min_ctas_per_sm, 1) << two.ToString();
+    EXPECT_EQ(three.min_ctas_per_sm, 2) << three.ToString();
+    EXPECT_LT(three.rows_per_cta(), two.rows_per_cta()) << three.ToString();
+  }
+}
+
+// An activation's backward pass with the gradient of a bias: 172 CTAs with the columns to
+// themselves would leave every third place of an SM empty; three share them.
+TEST(Heuristics, ColumnsThatAreWrittenKeepAllSmsBusy) {
+  constexpr char kBiasGradient[] = R"(fusion bias_gradient {
+  symbol M
+  symbol N
+  input g: bf16[M, N]
+  input x: bf16[M, N]
+  f = cast(x, dtype=f32)
+  d = cast(g, dtype=f32) * (erf(f) + exp(-0.5 * f * f))
+  o = cast(d, dtype=bf16)
+  b = sum(d, axes=[0])
+  output o
+  output b
+})";
+  const DeviceInfo& h200 = Devices()[0];
+  for (const int64_t n : {4096, 8192, 11008, 12288, 14336, 28672}) {
+    const Schedule s = ExpectLaunchable(kBiasGradient, 8192, n, h200).schedule;
+    EXPECT_TRUE(s.outer) << s.ToString();
+    const int64_t ctas = (n + s.rows_per_cta() - 1) / s.rows_per_cta() * s.split;
+    const int64_t at_once = int64_t{h200.sms} * s.min_ctas_per_sm;
+    const int64_t waves = (ctas + at_once - 1) / at_once;
+    EXPECT_GE(static_cast<double>(ctas), 0.84 * static_cast<double>(waves * at_once))
+        << n << s.ToString();
+  }
 }
 
 // Threads of one CTA would not have the registers.

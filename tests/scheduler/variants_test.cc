@@ -66,6 +66,7 @@ TEST_F(VariantsTest, WhatFollows) {
   const Schedule roomy = Of("registers=4 thread_registers=200")->at(0);
   EXPECT_EQ(roomy.min_ctas_per_sm, 65536 / (roomy.threads() * 200));
   EXPECT_EQ(roomy.grid, roomy.min_ctas_per_sm * CtasInClusters(context_.device, 1));
+  chosen_.row_warps = 2;  // Neither set nor following from what is set.
   EXPECT_EQ(Of("registers=1 lanes_per_row=32 warps_per_row=2")->at(0).row_warps, 2);
   EXPECT_EQ(Of("cluster=3")->size(), 0);  // No power of two.
   EXPECT_EQ(Of("vector=0 lanes_per_row=0,-1 shift=1")->size(), 0);
