@@ -38,29 +38,23 @@ class Sizes {
 // things up in as much as these return, at most all.
 absl::StatusOr<std::vector<std::pair<ValId, int64_t>>> BytesOfTensors(const Fusion& group,
                                                                       const Sizes& sizes) {
-  std::vector<SymInt> parts(group.num_vals(), 0);
-  std::vector<bool> whole(group.num_vals());
+  std::vector<SymInt> read(group.num_vals(), 0);
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
-    for (size_t k = 0; k < group.operands(e).size(); ++k) {
-      const uint32_t v = group.operands(e)[k].index();
-      if (ReadsInPart(group, e, static_cast<int>(k))) {
-        parts[v] += group.type(group.result(e)).numel();
-      } else {
-        whole[v] = true;
-      }
+    for (int k = 0; k < static_cast<int>(group.operands(e).size()); ++k) {
+      const ValId v = group.operands(e)[k];
+      read[v.index()] += group.type(ReadsInPart(group, e, k) ? group.result(e) : v).numel();
     }
   }
   std::vector<std::pair<ValId, int64_t>> bytes;
-  const auto add = [&](ValId v, bool all) -> absl::Status {
-    const SymInt elements = group.type(v).numel();
-    SEAM_ASSIGN_OR_RETURN(const int64_t n,
-                          sizes.Of(all ? elements : Min(elements, parts[v.index()])));
+  const auto add = [&](ValId v, SymInt elements) -> absl::Status {
+    SEAM_ASSIGN_OR_RETURN(const int64_t n, sizes.Of(elements));
     bytes.emplace_back(v, n * DTypeBytes(group.dtype(v)));
     return absl::OkStatus();
   };
-  for (ValId v : group.inputs()) SEAM_RETURN_IF_ERROR(add(v, whole[v.index()]));
-  for (ValId v : group.outputs()) SEAM_RETURN_IF_ERROR(add(v, true));
+  for (ValId v : group.inputs())
+    SEAM_RETURN_IF_ERROR(add(v, Min(group.type(v).numel(), read[v.index()])));
+  for (ValId v : group.outputs()) SEAM_RETURN_IF_ERROR(add(v, group.type(v).numel()));
   return bytes;
 }
 

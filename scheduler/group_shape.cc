@@ -38,14 +38,13 @@ std::vector<AxisId> MemoryOrder(const SymVector& strides, AtomsOf atoms_of) {
 
 // The axes along which an expression reads a dimension of its operand `k`: one that things are
 // looked up in along those of the positions, as if what they are at lay there.
-std::vector<AxisId> AtomsRead(const Fusion& group, const AxisMap& axes, ExprId e, int k, int d) {
-  const OpKind op = group.op(e);
-  const bool looks_up = k == 0 && (op == OpKind::IndexSelect || op == OpKind::Gather) &&
-                        d == group.attributes(e).axes[0];
-  const auto atoms = !looks_up                   ? axes.operand_atoms(e, k, d)
-                     : op == OpKind::IndexSelect ? axes.operand_atoms(e, 1, 0)
-                                                 : axes.operand_atoms(e, 1, d);
-  return {atoms.begin(), atoms.end()};
+absl::Span<const AxisId> AtomsRead(const Fusion& group, const AxisMap& axes, ExprId e, int k,
+                                   int d) {
+  const bool looks_up =
+      k == 0 && group.info(e).op_class == OpClass::Indexing && d == group.attributes(e).axes[0];
+  if (!looks_up) return axes.operand_atoms(e, k, d);
+  const ValId positions = group.operands(e)[1];  // Along one dimension, or as many as the result.
+  return axes.operand_atoms(e, 1, std::min(d, group.rank(positions) - 1));
 }
 
 bool Reduces(const Fusion& group, ExprId e) { return IsReduction(group.info(e).op_class); }

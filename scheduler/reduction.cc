@@ -183,7 +183,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
   const DeviceInfo& device = sized.context.device;
   const int64_t enough = interleaved ? ResidentCtas(s, device) : 2 * device.sms;
-  if (!s.persistent && !sized.shape.crossed() &&
+  if (s.split == 1 && !s.persistent && !sized.shape.crossed() &&
       ctas * (interleaved || s.outer ? 2 : 4) <= enough && steps >= 4) {
     s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
     if (s.shift) {

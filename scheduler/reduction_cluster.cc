@@ -164,7 +164,7 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, const KeptRows& rows,
     }
     return many_weights ? absl::MakeSpan(kWideWeightedPieces) : kWidePieces;
   }
-  if (IsOneInputWithStates(sized, states))
+  if (IsOneInputWithStates(sized))
     return narrow ? absl::MakeSpan(kOneInputStatesPieces) : kWideOneInputStatesPieces;
   if (!narrow) return kWideStatesPieces;
   if (AreFewWithStates(sized, states)) return kFewRowsStatesPieces;
@@ -185,8 +185,7 @@ absl::Span<const Piece> UnevenPiecesFor(const SizedGroup& sized, double weights,
     if (!narrow && weights > 0 && c.stages == 0) return kUnevenWideLongPieces;
     return {};
   }
-  if (!narrow || c.cluster == 1 || AreFewWithStates(sized, states) ||
-      IsOneInputWithStates(sized, states)) {
+  if (!narrow || c.cluster == 1 || AreFewWithStates(sized, states) || IsOneInputWithStates(sized)) {
     return {};
   }
   return states == 1 ? absl::MakeSpan(kUnevenOneStatePieces) : kUnevenStatesPieces;

@@ -229,7 +229,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   const int few = std::max(1, some / 2);
   const bool few_states = states == 1 && !s.shift;
   const bool by_ticket = ahead && TakesTickets(sized, s);
-  if (ahead && !by_ticket && !s.shift && IsOneInputWithStates(sized, states) &&
+  if (ahead && !by_ticket && !s.shift && IsOneInputWithStates(sized) &&
       ShareOneInput(sized, rows, states, s)) {
     return;
   }

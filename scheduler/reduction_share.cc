@@ -59,7 +59,8 @@ bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
   return !WritesColumns(sized) && depth - online <= 1;
 }
 
-bool IsOneInputWithStates(const SizedGroup& sized, int states) {
+bool IsOneInputWithStates(const SizedGroup& sized) {
+  const int states = ColumnStates(sized);
   if (states == 0 || states > 2 || sized.large_inputs != 1) return false;
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
     const ExprId e(i);

@@ -46,7 +46,7 @@ bool HasWideWeights(const SizedGroup& sized, const KeptRows& rows);
 
 // Whether CTAs keep one or two states of a word of each column of rows of a single input: a norm
 // beside the statistics of columns, not a backward pass, which reads a gradient too.
-bool IsOneInputWithStates(const SizedGroup& sized, int states);
+bool IsOneInputWithStates(const SizedGroup& sized);
 
 // Registers for each of so many threads of an SM, whose four schedulers have equal parts of them.
 int RegistersFor(const DeviceInfo& device, int threads);

@@ -33,7 +33,7 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
       s.stages == 1 && (one_state || s.slices > 1) && stage_bytes >= kLongestTurnBytes;
   if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
   // Turns of half as much cost more to look at than there is to hide.
-  if (!s.shift && IsOneInputWithStates(sized, ColumnStates(sized))) return 0;
+  if (!s.shift && IsOneInputWithStates(sized)) return 0;
   if (s.shift && s.cluster > 1) return 1;
   if (s.shift && narrow) return s.threads() * s.registers > kUnpacedVectors ? 1 : 0;
   const bool lines = sized.columns * sized.widest_bytes % kernel::kLineBytes == 0;

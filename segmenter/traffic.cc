@@ -31,8 +31,7 @@ bool Launches(const SegmentedFusion& segmented, GroupId g) {
 }
 
 bool ReadsInPart(const Fusion& f, ExprId e, int i) {
-  const OpKind op = f.op(e);
-  return i == 0 && (op == OpKind::Slice || op == OpKind::Gather || op == OpKind::IndexSelect);
+  return i == 0 && (f.op(e) == OpKind::Slice || f.info(e).op_class == OpClass::Indexing);
 }
 
 int64_t ReadBytes(const Fusion& f, const SizeHints& sizes, ExprId e, int i) {
