@@ -14,7 +14,7 @@
 namespace seam {
 namespace {
 
-// Points of a pointwise group: other vectors, CTAs of other sizes, several steps a CTA.
+// Points of a pointwise group: other vectors, CTAs and tiles of other sizes, several steps a CTA.
 std::vector<Schedule> PointAlternatives(const SizedGroup& sized, const Schedule& chosen) {
   ScheduleCollector collector(sized, chosen);
   const DeviceInfo& device = sized.context.device;
@@ -25,7 +25,8 @@ std::vector<Schedule> PointAlternatives(const SizedGroup& sized, const Schedule&
     collector.Add(s, collector.Cost(s, words * s.vector * s.registers, bytes, 1),
                   (s.vector != chosen.vector) + (s.threads() != chosen.threads()) +
                       (s.min_ctas_per_sm != chosen.min_ctas_per_sm) +
-                      (s.registers != chosen.registers));
+                      (s.registers != chosen.registers) +
+                      (s.lanes_per_row != chosen.lanes_per_row));
   };
   for (int vector = chosen.vector; vector >= std::max(1, chosen.vector / 4); vector /= 2) {
     for (int warps = 1; warps <= 32; warps *= 2) {
@@ -41,15 +42,22 @@ std::vector<Schedule> PointAlternatives(const SizedGroup& sized, const Schedule&
           continue;
         }
         for (int row_warps = 1; row_warps <= warps; row_warps *= 2) {
-          for (const int registers : {1, 2, 4}) {
-            s.row_warps = row_warps;
-            s.warps_per_row = warps / row_warps;
+          s.row_warps = row_warps;
+          s.warps_per_row = warps / row_warps;
+          const auto add_in_columns = [&](int registers) {
             s.registers = registers;
-            if (s.columns_per_step() > 2 * sized.columns && s.warps_per_row * registers > 1)
-              continue;
+            if (s.columns_per_step() > 2 * sized.columns && s.warps_per_row * registers > 1) return;
             s.split = static_cast<int>(
                 std::min<int64_t>(CeilDivide(sized.columns, s.columns_per_step()), 65535));
             add(s);
+          };
+          if (!chosen.tiles) {
+            for (const int registers : {1, 2, 4}) add_in_columns(registers);
+            continue;
+          }
+          for (const int lanes : {2, 4, 8, 16, 32}) {
+            s.lanes_per_row = lanes;
+            add_in_columns(std::max(1, chosen.registers * vector / chosen.vector));
           }
         }
       }

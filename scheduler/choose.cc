@@ -71,11 +71,14 @@ absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes
 }
 
 // Whether every access to a large tensor is a whole vector, or one element for all of a vector.
+// With tiles a vector lies along rows or columns, and of one element along the axis that the tensor
+// lies along; one of them at least lies along the rows.
 bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vector<ValId>& large,
-                bool outer, bool shift, int vector) {
+                const Schedule& s) {
   const kernel::TileKernel& tile = traced.tile;
+  const int most = std::max(s.vector, s.tiles ? s.registers : 1);
   const SymInt q = tile.env->FreshSymbol("q", 0, INT32_MAX),
-               v = tile.env->FreshSymbol("v", 0, vector - 1);
+               v = tile.env->FreshSymbol("v", 0, std::max(1, most - 1));
   auto is_large = [&](int buffer) {
     const BufferSource& source = traced.sources[buffer];
     if (source.kind == BufferSource::kWorkspace) return false;
@@ -84,28 +87,46 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
     return std::find(large.begin(), large.end(), id) != large.end();
   };
   const std::vector<bool> varies = kernel::VaryingWithColumn(tile);
+  const auto in_columns = [&](SymInt index,
+                              absl::FunctionRef<SymInt(const kernel::TileSpace&)> at) {
+    for (const kernel::TileSpace& space : tile.spaces) {
+      if (space.column.is_symbolic() && kernel::DependsOn(index, space.column))
+        index = kernel::Substitute(index, space.column, at(space));
+    }
+    return index;
+  };
+  bool across = false;
   auto fits = [&](int buffer, SymInt index, bool alone) {
     if (!is_large(buffer)) return true;
     if (alone) return false;
-    SymInt at = index;
-    if (outer) {
-      at = kernel::Substitute(at, tile.row, vector * q + v);
-    } else {
-      for (const kernel::TileSpace& space : tile.spaces) {
-        if (!space.column.is_symbolic() || !kernel::DependsOn(index, space.column)) continue;
-        const SymInt start = kernel::Substitute(index, space.column, 0);
-        // The body of a shifted row starts at an aligned address by construction.
-        const SymInt head =
-            shift && (index - start).is_same(space.column) ? Mod(-start, vector) : SymInt(0);
-        at = kernel::Substitute(at, space.column, head + vector * q + v);
-      }
-    }
     const int bytes = DTypeBytes(tile.buffers[buffer].dtype);
-    const kernel::Access access =
-        kernel::ClassifyAccess(at, v, vector, bytes, tile.buffers[buffer].alignment_bytes);
-    return access.kind == kernel::Access::kUniform ||
-           (access.kind == kernel::Access::kVector &&
-            (access.width == vector || access.width * bytes == 16));
+    const auto is_vector = [&](SymInt at, int vector) {
+      const kernel::Access access =
+          kernel::ClassifyAccess(at, v, vector, bytes, tile.buffers[buffer].alignment_bytes);
+      return access.kind == kernel::Access::kUniform ||
+             (access.kind == kernel::Access::kVector &&
+              (access.width == vector || access.width * bytes == 16));
+    };
+    const auto of_rows = [&] {
+      return is_vector(kernel::Substitute(index, tile.row, s.vector * q + v), s.vector);
+    };
+    if (s.tiles) {
+      const SymInt at = in_columns(index, [&](auto&) { return s.registers * q + v; });
+      const SymInt first = in_columns(index, [&](auto&) { return s.registers * q; });
+      const bool in_row = (at - first).is_same(v);
+      across |= !in_row && kernel::DependsOnColumn(tile, index);
+      return (s.registers > 1 ? is_vector(at, s.registers) : in_row) ||
+             (s.vector > 1 ? of_rows() : !in_row);
+    }
+    if (s.outer) return of_rows();
+    const auto of_row = [&](const kernel::TileSpace& space) {
+      const SymInt start = kernel::Substitute(index, space.column, 0);
+      // The body of a shifted row starts at an aligned address by construction.
+      const SymInt head =
+          s.shift && (index - start).is_same(space.column) ? Mod(-start, s.vector) : SymInt(0);
+      return head + s.vector * q + v;
+    };
+    return is_vector(in_columns(index, of_row), s.vector);
   };
   for (size_t id = 0; id < tile.values.size(); ++id) {
     const kernel::TileValue& value = tile.values[id];
@@ -113,15 +134,15 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
     // Where a row's elements are looked up together, their vectors lie as any others, unless these
     // are shifted: what is looked up starts elsewhere.
     const bool alone = absl::c_any_of(
-        value.lets, [&](int let) { return outer || shift || varies[tile.lets[let].value]; });
+        value.lets, [&](int let) { return s.outer || s.shift || varies[tile.lets[let].value]; });
     // Once a row, that is no matter of vectors.
-    if (!value.lets.empty() && !outer && !varies[id]) continue;
+    if (!value.lets.empty() && !s.outer && !varies[id]) continue;
     if (!fits(value.buffer, value.index, alone)) return false;
   }
   for (const kernel::TileStore& store : tile.stores) {
     if (!fits(store.buffer, store.index, false)) return false;
   }
-  return true;
+  return across || !s.tiles;
 }
 
 // The symbols that make extents of the group 0, pinned to their values: a kernel that knows which
@@ -249,7 +270,7 @@ void AddLines(const SizedGroup& sized, Schedule& s) {
   }
 }
 
-absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule) {
+absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {
   const Fusion& group = *sized.group;
   const Sizes sizes(group, sized.context);
   SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large, LargeTensors(group, sizes));
@@ -264,22 +285,33 @@ absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule
     options.alignment_bytes = schedule.alignment_bytes;
     options.chan_welford = schedule.chan_welford;
     SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, Trace(group, sized.shape, options));
-    return VectorFits(traced, group, large, schedule.outer, schedule.shift, schedule.vector);
+    return VectorFits(traced, group, large, schedule);
   };
-  for (schedule.vector = limit; schedule.vector > 1; schedule.vector /= 2) {
-    schedule.facts = pinned;
-    AddDivisibility(sized, schedule.vector, schedule);
-    SEAM_ASSIGN_OR_RETURN(const bool fit, fits(schedule.facts));
-    if (!fit) continue;
-    for (size_t i = schedule.facts.size(); i-- > pinned.size();) {
-      std::vector<SymbolFact> fewer = schedule.facts;
-      fewer.erase(fewer.begin() + static_cast<int64_t>(i));
-      SEAM_ASSIGN_OR_RETURN(const bool enough, fits(fewer));
-      if (enough) schedule.facts = std::move(fewer);
-    }
-    return absl::OkStatus();
-  }
   schedule.facts = pinned;
+  AddDivisibility(sized, std::max(schedule.vector, schedule.tiles ? schedule.registers : 1),
+                  schedule);
+  SEAM_ASSIGN_OR_RETURN(const bool fit, fits(schedule.facts));
+  if (!fit) {
+    schedule.facts = pinned;
+    return false;
+  }
+  for (size_t i = schedule.facts.size(); i-- > pinned.size();) {
+    std::vector<SymbolFact> fewer = schedule.facts;
+    fewer.erase(fewer.begin() + static_cast<int64_t>(i));
+    SEAM_ASSIGN_OR_RETURN(const bool enough, fits(fewer));
+    if (enough) schedule.facts = std::move(fewer);
+  }
+  return true;
+}
+
+absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule) {
+  for (schedule.vector = limit; schedule.vector > 1; schedule.vector /= 2) {
+    SEAM_ASSIGN_OR_RETURN(const bool fits, ChooseFacts(sized, schedule));
+    if (fits) return absl::OkStatus();
+  }
+  SEAM_RETURN_IF_ERROR(ChooseFacts(sized, schedule).status());
+  SEAM_ASSIGN_OR_RETURN(schedule.facts,
+                        FactsOfEmptyAxes(sized, Sizes(*sized.group, sized.context)));
   schedule.shift = false;
   return absl::OkStatus();
 }

@@ -80,6 +80,12 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group);
 // keeps other columns or no rows.
 absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shape);
 
+// A pointwise group of which some tensors have neighbours along another axis than the one that is
+// fastest in `shape`: what is slower than that axis and itself are rows, what is faster columns.
+// Error: kUnimplemented where all have neighbours along the same axis, or there are columns
+// already.
+absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape);
+
 // The group's shape as a schedule sees it.
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule);
 

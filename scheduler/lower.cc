@@ -118,6 +118,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64
   s.spare = 0;
   s.settled = false;
   s.persistent = s.early = s.shift = s.reread = s.async = s.tickets = s.blocks = s.runs = false;
+  s.tiles = false;
   s.vector = 1;
   s.outer = shape.outer;
   s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
@@ -215,6 +216,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.held_loads = std::move(held_loads);
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
+  expand.tiles = schedule.tiles;
   expand.blocks = schedule.blocks;
   expand.async = schedule.async && (expand.blocks || expand.grid > 0 || schedule.reread);
   expand.reread = (expand.stages > 0 || expand.blocks || expand.async) && schedule.reread;
@@ -301,10 +303,11 @@ kernel::Layout LayoutOf(const Schedule& s) {
     columns.push_back({Axis::Column, place, extent, stride});
     stride *= extent;
   };
-  if (s.runs) next(Place::Register, s.registers);
+  const bool neighbours = s.runs || s.tiles;
+  if (neighbours) next(Place::Register, s.registers);
   next(Place::Lane, s.lanes_per_row);
   next(Place::Warp, s.warps_per_row);
-  if (!s.runs) next(Place::Register, s.registers);
+  if (!neighbours) next(Place::Register, s.registers);
   if (s.cluster > 1) columns.push_back({Axis::Column, Place::Cluster, s.cluster, stride});
   columns.push_back({Axis::Column, Place::Step, 0, stride * s.cluster});
   // What is contiguous in memory takes the lowest bits of the lane number.

@@ -2,8 +2,10 @@
 // point is computed from the inputs at its own indices; 16 bytes a thread and tensor, one tile a
 // CTA, which is what a copy kernel wants too. Where results have unlike axes, a CTA takes a tile of
 // each: rows along the axes that they have in common, one pass over columns for each kind of
-// result.
+// result. Where some tensors lie across others, as x does in transpose(x) + y, a thread has a tile
+// of rows and columns, and moves each tensor in vectors along its own axis.
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,30 @@ void ArrangeColumns(const SizedGroup& sized, Schedule& s) {
   s.row_warps = kWarps / s.warps_per_row;
   s.split = static_cast<int>(
       std::min<int64_t>((sized.columns + s.columns_per_step() - 1) / s.columns_per_step(), 65535));
+}
+
+// As many lanes along the columns as fill sectors along either axis, or if that cannot be, along
+// the columns, where results lie.
+void ArrangeTiles(const SizedGroup& sized, Schedule& s) {
+  constexpr int kWarps = 8;
+  constexpr int kLanesOfColumns = 8;
+  constexpr int kWarpsOfColumns = 2;
+  const auto filled = [&](int lanes, int vector) {
+    return std::min(kSectorBytes, lanes * vector * sized.narrowest_bytes);
+  };
+  int lanes = 16;
+  for (const int fewer : {2, 4, kLanesOfColumns}) {
+    if (filled(32 / fewer, s.vector) * filled(fewer, s.registers) >=
+        filled(32 / lanes, s.vector) * filled(lanes, s.registers)) {
+      lanes = fewer;
+    }
+  }
+  while (s.lanes_per_row < lanes && s.columns_per_step() < sized.columns) s.lanes_per_row *= 2;
+  while (s.warps_per_row < kWarpsOfColumns && s.columns_per_step() < sized.columns)
+    s.warps_per_row *= 2;
+  s.row_warps = kWarps / s.warps_per_row;
+  s.split =
+      static_cast<int>(std::min<int64_t>(CeilDivide(sized.columns, s.columns_per_step()), 65535));
 }
 
 // How many divisions there are of indices for each element of a vector, where a tensor lacks axes
@@ -112,6 +138,35 @@ absl::Status SpareDivisions(const SizedGroup& sized, Schedule& s) {
   return absl::OkStatus();
 }
 
+// Where some tensors lie across others: tiles that move each of them in vectors along its own axis
+// or, where rows or columns are odd, element by element in neighbouring lanes. Source:
+// docs/schedulers.md, "Tensors that lie across each other".
+absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
+                                                    const ScheduleContext& context) {
+  Schedule s;
+  s.kind = SchedulerKind::kPointwise;
+  s.tiles = s.outer = true;
+  const absl::StatusOr<SizedGroup> sized = SizeGroup(group, context, s);
+  if (absl::IsUnimplemented(sized.status())) return std::nullopt;
+  SEAM_RETURN_IF_ERROR(sized.status());
+  const int most = std::clamp(16 / sized->narrowest_bytes, 1, 8);
+  const Workload workload = WorkloadOf(group);
+  for (const auto& [rows, columns] : {std::pair(most, most), {1, most}, {most, 1}, {1, 1}}) {
+    for (int narrower = 1; narrower <= std::max(rows, columns) / 2 || narrower == 1;
+         narrower *= 2) {
+      s.vector = std::max(1, rows / narrower);
+      s.registers = std::max(1, columns / narrower);
+      const int points = s.vector * s.registers;
+      if (MostPoints(workload, points) < points) continue;
+      SEAM_ASSIGN_OR_RETURN(const bool fits, ChooseFacts(*sized, s));
+      if (!fits) continue;
+      ArrangeTiles(*sized, s);
+      return s;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -121,6 +176,10 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   s.outer = sized.shape.outer || sized.columns <= 1;
   const int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, MostPoints(WorkloadOf(group), limit), s));
+  if (s.vector == 1 && limit > 1) {
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> tiles, ChooseTiles(group, context));
+    if (tiles) return *tiles;
+  }
   if (sized.columns > 1) {
     ArrangeColumns(sized, s);
     return s;

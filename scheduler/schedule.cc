@@ -22,6 +22,7 @@ std::string Schedule::ToString() const {
           rows_per_cta(), " rows a CTA, ",
           // Lanes or warps: both may lie along rows.
           outer && row_warps > 1 ? absl::StrCat(row_warps, " warps side by side, ") : "",
+          tiles ? absl::StrCat("a tile of ", vector, "x", registers, " to a thread, ") : "",
           neighbours > 1 ? absl::StrCat("each ", neighbours, " of them merged, ") : "",
           !persistent                  ? "row read again in every pass"
           : async && reread && !blocks ? "row kept in shared memory"
@@ -138,6 +139,9 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "threads bring vectors of rows that nothing else brings: the next ones or all";
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";
+  } else if (s.tiles && (!s.outer || s.kind != SchedulerKind::kPointwise || s.registers > 16 ||
+                         !power_of_two(s.registers))) {
+    broken = "tiles are a pointwise kernel's, outer, of a power of two of columns up to 16";
   } else if (s.cluster > 1 && !s.outer &&
              (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0)) {
     broken = "a cluster takes single rows in turn and holds them whole";

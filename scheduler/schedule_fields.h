@@ -11,9 +11,10 @@ namespace seam {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, lanes_per_row, warps_per_row, row_warps, registers,
-         persistent, split, grid, cluster, stages, slices, spare, reread, blocks, runs, async,
-         tickets, pace, stagger, staggered, settled, finish_lanes, one_launch, held, shift, early,
-         chan_welford, online, alignment_bytes, index32, min_ctas_per_sm, facts, islands] = s;
+         persistent, split, grid, cluster, stages, slices, spare, reread, blocks, runs, tiles,
+         async, tickets, pace, stagger, staggered, settled, finish_lanes, one_launch, held, shift,
+         early, chan_welford, online, alignment_bytes, index32, min_ctas_per_sm, facts, islands] =
+      s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
@@ -32,6 +33,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("reread", reread);
   visit("blocks", blocks);
   visit("runs", runs);
+  visit("tiles", tiles);
   visit("async", async);
   visit("tickets", tickets);
   visit("pace", pace);

@@ -110,6 +110,7 @@ absl::Status Expander::Prepare() {
                              layout.Extent(Axis::Column, Place::Vector));
   outer_ = layout.Extent(Axis::Row, Place::Vector) > 1;
   registers_ = layout.Extent(Axis::Column, Place::Register);
+  tiles_ = options_.tiles && registers_ > 1;
   if (options_.odd_run > 0) {
     vector_ = 2;
     registers_ = (registers_ + 1) / 2;
@@ -298,7 +299,7 @@ absl::Status Expander::ExpandPass(int pass) {
       if (!by_step.empty()) w_.Emit(CtaSync{});
       FoldKept(by_step, pass);
     };
-    const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.shifts_elements(); });
+    const bool shifted = absl::c_any_of(accumulators, [](auto& a) { return a.pivot >= 0; });
     const auto find_pivots = [&](SpaceState& first) {
       if (shifted) FindPivots(ids, first, accumulators);
       places_.clear();
@@ -407,10 +408,14 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   for (Accumulator& a : accumulators) WeighRow(a);
   // Values held for stores, a vector each.
   std::vector<int> staged;
+  std::vector<bool> across;  // Of the whole tile, not of a vector.
   for (const TileStore* store : stores) {
     const bool vector = StoreAccess(*store, importer).kind == Access::kVector;
-    staged.push_back(vector ? w_.NewFragment("out", tile_.values[store->value].dtype, vector_)
-                            : -1);
+    across.push_back(!vector && IsAcrossStore(*store, importer));
+    const int elements = across.back() ? vector_ * static_cast<int>(registers_) : vector_;
+    staged.push_back(vector || across.back()
+                         ? w_.NewFragment("out", tile_.values[store->value].dtype, elements)
+                         : -1);
   }
   for (TileId id : unit) {
     if (holds_.computed[id]) continue;
@@ -468,7 +473,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       }
       for (size_t i = 0; i < stores.size(); ++i) {
         if (staged[i] >= 0) {
-          w_.Set(staged[i], v_, OpKind::Copy, {Read(stores[i]->value)});
+          w_.Set(staged[i], across[i] ? SlotInTile() : v_, OpKind::Copy, {Read(stores[i]->value)});
         } else {
           EmitScalarStore(*stores[i], importer, mask);
         }
@@ -482,7 +487,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       Count(a, InsideFlag(Substitute(mask, v_, 0)), outer_ ? 1 : vector_);
     }
     for (size_t i = 0; i < stores.size(); ++i) {
-      if (staged[i] >= 0) EmitVectorStore(*stores[i], staged[i], importer, mask);
+      if (staged[i] >= 0 && !across[i]) EmitVectorStore(*stores[i], staged[i], importer, mask);
     }
   };
   // Where rows end inside a vector, the vectors that lie wholly inside, nearly all of them, are
@@ -565,6 +570,9 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
         WholeStep(mask), [&] { points(1, false); }, [&] { points(mask, only_last); });
   } else {
     points(mask, false);
+  }
+  for (size_t i = 0; i < stores.size(); ++i) {
+    if (across[i]) StoreAcross(*stores[i], staged[i], importer, mask);
   }
   for (const Accumulator& a : accumulators) {
     if (IsStreamed(a)) OverUnits([&] { MoveStates<Store>(a, PlaceOfCta(a)); });

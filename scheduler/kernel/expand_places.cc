@@ -122,8 +122,9 @@ Expander::SpaceState Expander::PlaceSpace(int index, bool persistent, int64_t pe
       state.column += state.step * (per_step * split);
     }
     if (split > 1) {
-      const int64_t of_vector = per_step / registers_;
-      state.column += u_ * (of_vector * (split - 1)) + part_ * of_vector;
+      const int64_t of_vector = tiles_ ? per_step : per_step / registers_;
+      state.column += part_ * of_vector;
+      if (!tiles_) state.column += u_ * (of_vector * (split - 1));
     }
   }
   state.mask = options_.odd_run > 0 ? MaskOfPairs(state) : MaskOf(state, cut);
@@ -161,6 +162,13 @@ SymInt Expander::MaskOfLast(SymInt mask) const {
 SymInt Expander::MaskOf(const SpaceState& state, bool body) const {
   const SymInt first = Substitute(state.column, v_, 0);
   if (body) return SymLe(first + 2 * vector_, state.extent);
+  // So does a run of columns.
+  if (tiles_) {
+    const SymInt start = Substitute(state.column, u_, 0);
+    const bool runs =
+        ProvablyDivisible(state.extent, registers_) && ProvablyDivisible(start, registers_);
+    return SymLt(runs ? start : state.column, state.end);
+  }
   // A vector lies wholly inside or outside when both ends are multiples of it.
   const bool whole =
       !outer_ && ProvablyDivisible(state.extent, vector_) && ProvablyDivisible(first, vector_);

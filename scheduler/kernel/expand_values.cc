@@ -286,7 +286,9 @@ bool Expander::IsTooMuchForAStep(const std::vector<TileId>& ids, const SpaceStat
 // anywhere, broadcasts mostly and in cache, come with their use, unless a row of them is kept.
 bool Expander::IsLoadedFirst(TileId id, const SpaceState& space) const {
   const TileValue& value = tile_.values[id];
-  if (value.kind != TileKind::Load || !value.lets.empty() || (by_unit_ && !at_ends_)) return false;
+  if (value.kind != TileKind::Load || !value.lets.empty()) return false;
+  if (IsAcrossLoad(value, *space.importer)) return true;
+  if (by_unit_ && !at_ends_) return false;
   if (absl::c_linear_search(late_, id) || (options_.reread && !at_ends_ && IsInShared(id)))
     return false;
   if (vector_ == 1 || levels_[id] != Level::kElement || space.resident.contains(id) ||
@@ -301,7 +303,8 @@ bool Expander::IsLoadedFirst(TileId id, const SpaceState& space) const {
 void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask) {
   const TileValue& value = tile_.values[id];
   const bool element = levels_[id] == Level::kElement;
-  const SymInt slot = element ? u_ * vector_ + v_ : u_;
+  const bool across = IsAcrossLoad(value, importer);
+  const SymInt slot = !element ? u_ : across ? SlotInTile() : u_ * vector_ + v_;
   if (auto it = space.resident.find(id); it != space.resident.end()) {
     places_[id] = {it->second, slot};
     return;
@@ -312,7 +315,8 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
       return;
     }
   }
-  const bool packed = IsNarrow(value.dtype) && packs_ && IsVectorLoad(value, importer);
+  const bool packed =
+      IsNarrow(value.dtype) && packs_ && (across ? element : IsVectorLoad(value, importer));
   const int fragment = w_.NewFragment(
       "ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1), packed);
   places_[id] = {fragment, slot};
@@ -321,6 +325,7 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
   } else if (loads_again_) {
     step_loads_[id] = fragment;
   }
+  if (across) return LoadAcross(id, fragment, importer, mask);
   OverUnits([&] { LoadUnit(id, fragment, importer, mask); });
 }
 

@@ -15,6 +15,7 @@
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_merge_rows.cc   the states of a CTA's rows, merged before it leaves them
 //   expand_async.cc    rows that threads bring to shared memory themselves
+//   expand_tiles.cc    threads with tiles, moved in vectors along rows or columns
 //   expand_blocks.cc   rows that go through shared memory together
 //   expand_tickets.cc  CTAs that take the next rows that nobody has
 //   expand_held.cc     steps that stay in shared memory from phase to phase
@@ -134,7 +135,8 @@ class Expander {
   // shifted then: sums of x - pivot and of its square, and how many there are. `pivot` is the mean
   // of the first step's elements, one part in as many as there are steps: the squares' rounding
   // errors, relative to the squared deviations from the mean, grow by that factor at most.
-  // Where states are merged the pivot is the mean of the first that has elements.
+  // Where states are merged it is the mean of those of the first step, and where they lie in shared
+  // memory that of all.
   struct Accumulator {
     int id;
     std::vector<int> fragments;  // One a component, RowSlots() slots each.
@@ -316,10 +318,13 @@ class Expander {
   void FinishSum(const Accumulator& a);
   void FindPivots(const std::vector<TileId>& ids, SpaceState& first,
                   std::vector<Accumulator>& accumulators);
-  void MergeShifted(const Accumulator& a, Operand mean, Operand m2, Operand count,
-                    SymInt count_slot);
+  void MergeShifted(const Accumulator& a, Operand mean, Operand m2, Operand count);
   Operand Reciprocal(Operand count);
+  void SetPivot(const Accumulator& a, Operand part);
+  void MergeAroundMean(const Accumulator& a, int64_t states,
+                       absl::FunctionRef<Operand(int, SymInt, SymInt)> take);
   void Unshift(const Accumulator& a);
+  void UnshiftBy(const Accumulator& a, Operand part);
   bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
   void ScatterLanes(const Accumulator& a, const std::vector<int>& arrays, SymInt place);
@@ -405,6 +410,15 @@ class Expander {
   void BringBlocks();
   void TakeBlocksOut();
   void MoveBlocks(const std::vector<const RowBlock*>& blocks, Space from);
+
+  // Tiles.
+  bool IsAcrossLoad(const TileValue& value, SymImporter& importer) const;
+  bool IsAcrossStore(const TileStore& store, SymImporter& importer) const;
+  Access AcrossAccess(SymInt index, const Buffer& buffer) const;
+  void LoadAcross(TileId id, int fragment, SymImporter& importer, SymInt mask);
+  void StoreAcross(const TileStore& store, int fragment, SymImporter& importer, SymInt mask);
+  void MoveAcross(SymInt predicate, absl::FunctionRef<void(SymInt condition, bool whole)> move);
+  SymInt SlotInTile() const { return v_ * registers_ + u_; }
 
   // Steps that stay.
   void PrepareHeld();
@@ -529,6 +543,8 @@ class Expander {
   int vector_ = 1;
   int64_t registers_ = 1;
   bool outer_ = false;
+  bool tiles_ =
+      false;  // A thread's columns are neighbours, and it has several of them and of rows.
   bool has_ends_ = false, at_ends_ = false;
   int64_t slot_ = 0;  // Of the first point, where each has one of its own.
   std::vector<SpaceState> spaces_;

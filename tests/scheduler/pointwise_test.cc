@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
@@ -149,6 +150,54 @@ TEST(PointwiseKernel, PartsOfAnyKind) {
       RunOne("  input x: f16[M, N]\n", "  y = cat(x, x * x, x + x, axis=0)\n  output y\n", m, n);
     }
   }
+}
+
+// x is read in vectors along the rows of y, y in vectors along its columns, and nothing is
+// exchanged.
+TEST(PointwiseKernel, TensorsThatLieAcrossEachOtherAreMovedInVectors) {
+  const testing::GroupResult result =
+      RunOne("  input x: bf16[N, M]\n  input z: bf16[M, N]\n",
+             "  y = permute(x, axes=[1, 0]) * z\n  output y\n", 72, 136);
+  EXPECT_TRUE(result.schedule.tiles);
+  EXPECT_EQ(result.schedule.vector, 8);
+  EXPECT_EQ(result.schedule.registers, 8);
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load x\\[[^\n]* :\\+8\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("load z\\[[^\n]* :\\+8\\]"));
+  EXPECT_THAT(result.kernel_text, ContainsRegex("store y\\[[^\n]* :\\+8\\]"));
+  EXPECT_THAT(result.kernel_text, Not(HasSubstr("shared")));
+}
+
+// Vectors along the axis that has them; element by element along one that is odd.
+TEST(PointwiseKernel, TilesWithAnOddSide) {
+  const auto tile = [](int64_t m, int64_t n) {
+    const Schedule s = RunOne("  input x: bf16[N, M]\n  input z: bf16[M, N]\n",
+                              "  y = permute(x, axes=[1, 0]) * z\n  output y\n", m, n)
+                           .schedule;
+    EXPECT_TRUE(s.tiles);
+    return std::pair(s.vector, s.registers);
+  };
+  EXPECT_EQ(tile(36, 44), std::pair(4, 4));
+  EXPECT_EQ(tile(33, 64), std::pair(1, 8));
+  EXPECT_EQ(tile(64, 33), std::pair(8, 1));
+  EXPECT_EQ(tile(33, 35), std::pair(1, 1));
+}
+
+// Sides around a vector and a CTA's tile.
+TEST(PointwiseKernel, TilesThatEndAnywhere) {
+  for (int64_t m : {1, 8, 120, 136}) {
+    for (int64_t n : {1, 8, 24, 127, 136}) {
+      RunOne("  input x: bf16[N, M]\n  input z: f32[M, N]\n",
+             "  y = cast(permute(x, axes=[1, 0]), dtype=f32) + z\n  output y\n", m, n);
+    }
+  }
+}
+
+// Rows of odd length beside a small tensor that lies across: nothing is gained.
+TEST(PointwiseKernel, SmallTensorsMakeNoTiles) {
+  const testing::GroupResult result =
+      RunOne("  input x: f32[5, M, N]\n  input w: f32[N, M]\n",
+             "  y = x * permute(w, axes=[1, 0])\n  output y\n", 33, 35);
+  EXPECT_FALSE(result.schedule.tiles);
 }
 
 }  // namespace

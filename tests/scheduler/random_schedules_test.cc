@@ -5,6 +5,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -89,6 +90,22 @@ void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
   if (CheckSchedule(as_rows).ok()) s = as_rows;
 }
 
+// Tiles, if some tensor lies across others.
+void SeeTiles(Picker& pick, const Fusion& group, Schedule& s) {
+  Schedule tiles;
+  tiles.kind = s.kind;
+  tiles.tiles = tiles.outer = true;
+  if (!ShapeFor(group, tiles).ok()) return;
+  tiles.vector = pick.PowerOfTwo(8);
+  tiles.registers = pick.PowerOfTwo(16);
+  tiles.lanes_per_row = pick.PowerOfTwo(32);
+  tiles.warps_per_row = 1 + pick.Below(3);
+  tiles.row_warps = 1 + pick.Below(3);
+  tiles.split = 1 + pick.Below(4);
+  tiles.persistent = tiles.split == 1 && pick.Chance(30);
+  if (CheckSchedule(tiles).ok()) s = tiles;
+}
+
 // Any legal schedule for a group at these sizes. Facts hold; a row may turn out not to fit.
 void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, int64_t>& sizes,
                Schedule& s) {
@@ -96,7 +113,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   const bool may_shift = shape.ok() && !shape->keeps_columns();
   const bool may_split = shape.ok() && !shape->crossed();
   s.neighbours = s.slices = 1;
-  s.reread = false;
+  s.reread = s.tiles = false;
   s.spare = 0;
   s.vector = pick.PowerOfTwo(16);
   s.outer = pick.Chance(15) ? !s.outer : s.outer;
@@ -164,6 +181,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.reread |= s.async && !s.blocks && (s.grid == 0 || pick.Chance(50));
   if (s.outer && shape.ok()) BringOuterRows(pick, *shape, s);
   if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
+  if (s.kind == SchedulerKind::kPointwise && pick.Chance(60)) SeeTiles(pick, group, s);
   s.staggered = s.cluster > 1 && pick.Chance(30) ? 1 + pick.Below(4) : 0;
   s.stagger = s.staggered > 0 ? 1 + pick.Below(5000) : 0;
   // Copies need aligned rows.
@@ -178,7 +196,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     if (size == 0 || copies || pick.Chance(15)) {
       fact.value = size;
     } else if (pick.Chance(50)) {
-      while (fact.multiple < s.vector && size % (2 * fact.multiple) == 0) fact.multiple *= 2;
+      const int most = std::max(s.vector, s.tiles ? s.registers : 1);
+      while (fact.multiple < most && size % (2 * fact.multiple) == 0) fact.multiple *= 2;
     }
     if (fact.value >= 0 || fact.multiple > 1) s.facts.push_back(fact);
   }
@@ -186,7 +205,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 
 struct Counts {
   int right = 0, guarded = 0, neighbours = 0, held = 0, async = 0, outer_turns = 0;
-  int merged_rows = 0, settled = 0, slices = 0;
+  int merged_rows = 0, settled = 0, slices = 0, tiles = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -209,6 +228,7 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     counts.held += result.schedule.neighbours > 1 && result.schedule.held > 0;
     counts.merged_rows += result.schedule.grid > 0 && result.schedule.rows_per_cta() > 1;
     counts.settled += result.schedule.settled;
+    counts.tiles += result.schedule.tiles;
     counts.slices +=
         result.schedule.slices > 1 && absl::StrContains(result.kernel_text, "await copies");
     ASSERT_TRUE(result.status.ok())
@@ -246,6 +266,52 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   EXPECT_GT(counts.right, 4 * counts.guarded);
   EXPECT_GT(counts.async, 50 / kPart);
   EXPECT_GT(counts.outer_turns, 20 / kPart);
+}
+
+// Tensors that lie across each other, of unlike types, beside broadcasts and parts of others.
+TEST(RandomSchedules, TilesOfEveryKind) {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 80 / kPart; ++seed) {
+    Picker pick(seed);
+    const char* types[] = {"f32", "bf16", "f16", "f8e4m3", "f64"};
+    const std::pair<const char*, std::vector<const char*>> orders[] = {
+        {"0, 2, 1", {"K", "N", "M"}},
+        {"2, 1, 0", {"N", "M", "K"}},
+        {"1, 2, 0", {"M", "N", "K"}},
+        {"2, 0, 1", {"N", "K", "M"}}};
+    const std::pair<const char*, const char*> others[] = {
+        {"[A, B, C]", "b"},
+        {"[C]", "b"},
+        {"[B, 1]", "b"},
+        {"[A, B, 2*C]", "slice(b, start=[0, 0, C], stop=[A, B, 2*C])"}};
+    const auto& [order, axes] = orders[pick.Below(4)];
+    const auto& [shape, read] = others[pick.Below(4)];
+    const std::string text = absl::StrReplaceAll(
+        absl::StrReplaceAll(
+            "fusion f {\n  symbol K\n  symbol M\n  symbol N\n  input a: S[K, M, N]\n"
+            "  input b: TSHAPE\n  t = cast(permute(a, axes=[ORDER]), dtype=f32)\n"
+            "  y = cast(t + cast(READ, dtype=f32), dtype=R)\n  output y\n}\n",
+            {{"SHAPE", shape},
+             {"READ", read},
+             {"ORDER", order},
+             {": S", absl::StrCat(": ", types[pick.Below(5)])},
+             {": T", absl::StrCat(": ", types[pick.Below(5)])},
+             {"=R)", absl::StrCat("=", types[pick.Below(4)], ")")}}),
+        {{"[A, B, ", absl::StrCat("[", axes[0], ", ", axes[1], ", ")},
+         {"[B, ", absl::StrCat("[", axes[1], ", ")},
+         {"*C", absl::StrCat("*", axes[2])},
+         {"C]", absl::StrCat(axes[2], "]")}});
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status() << text;
+    const auto size = [&] {
+      return pick.Chance(50) ? 8 * (1 + pick.Below(3)) : 1 + pick.Below(30);
+    };
+    const std::map<std::string, int64_t> sizes = {{"K", size()}, {"M", size()}, {"N", size()}};
+    TryGroup(*group, sizes, seed, 12, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(counts.right, 2 * counts.guarded);
+  EXPECT_GT(counts.tiles, 300 / kPart);
 }
 
 // Groups in which a sum may come with the maximum that it waits for.
