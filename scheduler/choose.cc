@@ -71,8 +71,8 @@ absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes
 }
 
 // Whether every access to a large tensor is a whole vector, or one element for all of a vector.
-// With tiles a vector lies along rows or columns, and of one element along the axis that the tensor
-// lies along; one of them at least lies along the rows.
+// With tiles vectors lie along rows or columns, and single elements along the axis that the tensor
+// does.
 bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vector<ValId>& large,
                 const Schedule& s) {
   const kernel::TileKernel& tile = traced.tile;
@@ -95,7 +95,6 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
     }
     return index;
   };
-  bool across = false;
   auto fits = [&](int buffer, SymInt index, bool alone) {
     if (!is_large(buffer)) return true;
     if (alone) return false;
@@ -114,7 +113,6 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
       const SymInt at = in_columns(index, [&](auto&) { return s.registers * q + v; });
       const SymInt first = in_columns(index, [&](auto&) { return s.registers * q; });
       const bool in_row = (at - first).is_same(v);
-      across |= !in_row && kernel::DependsOnColumn(tile, index);
       return (s.registers > 1 ? is_vector(at, s.registers) : in_row) ||
              (s.vector > 1 ? of_rows() : !in_row);
     }
@@ -142,7 +140,7 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
   for (const kernel::TileStore& store : tile.stores) {
     if (!fits(store.buffer, store.index, false)) return false;
   }
-  return across || !s.tiles;
+  return true;
 }
 
 // The symbols that make extents of the group 0, pinned to their values: a kernel that knows which
@@ -268,6 +266,22 @@ void AddLines(const SizedGroup& sized, Schedule& s) {
       known->multiple = std::lcm(known->multiple, fact.multiple);
     }
   }
+}
+
+absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
+  const Fusion& group = *sized.group;
+  SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large,
+                        LargeTensors(group, Sizes(group, sized.context)));
+  bool along_rows = false, along_columns = false;
+  for (ValId v : large) {
+    for (const std::vector<AxisId>& order : MemoryOrders(group, sized.shape, v)) {
+      const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
+      const bool has_columns = !absl::c_all_of(order, is_row);
+      along_rows |= has_columns && is_row(order.back());
+      along_columns |= !is_row(order.back());
+    }
+  }
+  return along_rows && along_columns;
 }
 
 absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {

@@ -55,9 +55,13 @@ void AddDivisibility(const SizedGroup& sized, int vector, Schedule& schedule);
 // columns are multiples of.
 void AddLines(const SizedGroup& sized, Schedule& schedule);
 
+// Whether some large tensors of rows and columns have neighbours along the rows, others along the
+// columns.
+absl::StatusOr<bool> LieAcross(const SizedGroup& sized);
+
 // Whether every large tensor is read and written in whole vectors of the schedule, or in single
-// elements that all of a vector share, and of tiles one at least lies along the rows. Sets
-// schedule.facts to no more than that takes, index32 and alignment_bytes.
+// elements that all of a vector share. Sets schedule.facts to no more than that takes, index32 and
+// alignment_bytes.
 absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule);
 // Sets schedule.vector and schedule.facts: the widest vector, at most `limit`, with which every
 // large tensor is read and written in whole vectors or in single elements that all of a vector

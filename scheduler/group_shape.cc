@@ -216,29 +216,43 @@ absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shap
   return shape;
 }
 
-absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape) {
-  const AxisMap& axes = shape.axes;
-  const auto runs_over = [&](AxisId a) { return Contains(shape.order, a); };
-  // The fastest axis of the tensor that has most axes, of those along which others lie across.
-  std::optional<AxisId> across;
-  size_t most = 0;
-  const auto consider = [&](std::vector<AxisId> order) {
-    std::erase_if(order, [&](AxisId a) { return !runs_over(a) || axes.extent(a).is_same(1); });
-    if (order.empty() || order.back() == shape.order.back() || order.size() <= most) return;
-    across = order.back();
-    most = order.size();
+std::vector<std::vector<AxisId>> MemoryOrders(const Fusion& group, const GroupShape& shape,
+                                              ValId v) {
+  std::vector<std::vector<AxisId>> orders;
+  const auto add = [&](std::vector<AxisId> order) {
+    std::erase_if(order, [&](AxisId a) { return shape.axes.extent(a).is_same(1); });
+    if (order.empty() || !Contains(shape.order, order.back())) return;
+    std::erase_if(order, [&](AxisId a) { return !Contains(shape.order, a); });
+    if (!absl::c_linear_search(orders, order)) orders.push_back(std::move(order));
   };
+  if (!group.is_input(v)) {
+    add(MemoryOrder(group.strides(v), [&](int d) { return shape.axes.atoms(v, d); }));
+    return orders;
+  }
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
     for (int k = 0; k < static_cast<int>(group.operands(e).size()); ++k) {
-      const ValId v = group.operands(e)[k];
-      if (!group.is_input(v)) continue;
-      consider(
-          MemoryOrder(group.strides(v), [&](int d) { return AtomsRead(group, axes, e, k, d); }));
+      if (group.operands(e)[k] != v) continue;
+      add(MemoryOrder(group.strides(v),
+                      [&](int d) { return AtomsRead(group, shape.axes, e, k, d); }));
     }
   }
-  for (ValId v : group.outputs())
-    consider(MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));
+  return orders;
+}
+
+absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape) {
+  // The fastest axis of the tensor that has most axes, of those along which others lie across.
+  std::optional<AxisId> across;
+  size_t most = 0;
+  const auto consider = [&](ValId v) {
+    for (const std::vector<AxisId>& order : MemoryOrders(group, shape, v)) {
+      if (order.back() == shape.order.back() || order.size() <= most) continue;
+      across = order.back();
+      most = order.size();
+    }
+  };
+  for (ValId v : group.inputs()) consider(v);
+  for (ValId v : group.outputs()) consider(v);
   if (!across || shape.reduces || shape.rows.size() < shape.order.size()) {
     return absl::UnimplementedError(
         absl::StrCat("group ", std::string(group.name()), ": no tensor lies across the others"));
@@ -252,7 +266,8 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape) {
 
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {
   SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
-  if (schedule.tiles) return RowsAcross(group, std::move(shape));
+  if (schedule.tiles && !shape.reduces) return RowsAcross(group, std::move(shape));
+  shape.outer |= schedule.tiles;
   if (schedule.neighbours == 1) return shape;
   return NeighboursAsRows(group, std::move(shape));
 }

@@ -51,22 +51,11 @@ void ArrangeColumns(const SizedGroup& sized, Schedule& s) {
       std::min<int64_t>((sized.columns + s.columns_per_step() - 1) / s.columns_per_step(), 65535));
 }
 
-// As many lanes along the columns as fill sectors along either axis, or if that cannot be, along
-// the columns, where results lie.
+// Lanes that fill sectors along either axis. Of columns that do not come in vectors a warp has as
+// many as it has lanes, since results lie along them: the rows of several warps share sectors.
 void ArrangeTiles(const SizedGroup& sized, Schedule& s) {
-  constexpr int kWarps = 8;
-  constexpr int kLanesOfColumns = 8;
-  constexpr int kWarpsOfColumns = 2;
-  const auto filled = [&](int lanes, int vector) {
-    return std::min(kSectorBytes, lanes * vector * sized.narrowest_bytes);
-  };
-  int lanes = 16;
-  for (const int fewer : {2, 4, kLanesOfColumns}) {
-    if (filled(32 / fewer, s.vector) * filled(fewer, s.registers) >=
-        filled(32 / lanes, s.vector) * filled(lanes, s.registers)) {
-      lanes = fewer;
-    }
-  }
+  constexpr int kWarps = 8, kWarpsOfColumns = 2;
+  const int lanes = s.registers == 1 ? 32 : s.vector == 1 ? 4 : 8;
   while (s.lanes_per_row < lanes && s.columns_per_step() < sized.columns) s.lanes_per_row *= 2;
   while (s.warps_per_row < kWarpsOfColumns && s.columns_per_step() < sized.columns)
     s.warps_per_row *= 2;
@@ -149,6 +138,8 @@ absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
   const absl::StatusOr<SizedGroup> sized = SizeGroup(group, context, s);
   if (absl::IsUnimplemented(sized.status())) return std::nullopt;
   SEAM_RETURN_IF_ERROR(sized.status());
+  SEAM_ASSIGN_OR_RETURN(const bool across, LieAcross(*sized));
+  if (!across) return std::nullopt;
   const int most = std::clamp(16 / sized->narrowest_bytes, 1, 8);
   const Workload workload = WorkloadOf(group);
   for (const auto& [rows, columns] : {std::pair(most, most), {1, most}, {most, 1}, {1, 1}}) {

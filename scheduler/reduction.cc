@@ -1,12 +1,13 @@
 // Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
 // normalizations above all. Rows are what the reductions keep, columns what they fold. One
-// mechanism, six arrangements (reduction_arrangements.h):
+// mechanism, seven arrangements (reduction_arrangements.h):
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
 //            so they are where a few neighbouring columns are seen as rows, their states merged;
 //   cluster  rows, or vectors of rows, longer than a CTA holds: the CTAs of a cluster take a piece
 //            each;
+//   tiles    some tensors lie along the rows, others along the columns: tiles of both to a thread;
 //   split    few rows and long ones: several CTAs a row leave partial states;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
 //            their columns or rows, or each row leaves those of the columns that are kept.
@@ -251,7 +252,12 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
       if (CheckSchedule(as_rows).ok()) return as_rows;
     }
   }
-  return choose(sized, s);
+  SEAM_ASSIGN_OR_RETURN(Schedule chosen, choose(sized, s));
+  if (chosen.vector == 1 && !chosen.blocks) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseTiles(group, context));
+    if (tiles) return *std::move(tiles);
+  }
+  return chosen;
 }
 
 }  // namespace seam::reduction

@@ -4,6 +4,8 @@
 // Thread-safety: pure functions; `schedule` is written to, nothing else.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "scheduler/choose.h"
 #include "scheduler/kept_rows.h"
@@ -72,6 +74,12 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedul
 
 // The same of neighbouring columns that are rows and that a cluster holds.
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
+// Rows of a group whose large tensors lie partly along the rows, partly along the columns, in tiles
+// of both, held if a CTA has the registers; nothing where all of them lie along the same axis, or
+// rows are crossed. Errors: those of Trace.
+absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
+                                                    const ScheduleContext& context);
 
 // Lets clusters that come one after the other, or take rows one after the other, begin spread over
 // the time that memory needs for what they have at once: else they would all load at once, and then

@@ -138,12 +138,27 @@ class Rows {
     s.grid = s.stages = s.spare = s.pace = s.held = 0;
     s.reread = s.async = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
     s.settled = false;
-    if (s.neighbours > 1) {
+    if (s.tiles) {
+      ShareInTiles(s);
+    } else if (s.neighbours > 1) {
       ShareAmongNeighbours(s);
     } else if (fixed_lanes_) {
       ShareAmongWarps(s);
     } else {
       ShareAmongThreads(s);
+    }
+  }
+
+  // Tiles of more or fewer columns, to more or fewer lanes.
+  void ShareInTiles(Schedule s) {
+    s.persistent = true;
+    for (s.registers = 2; s.registers * s.vector <= kMostElements; s.registers *= 2) {
+      for (s.lanes_per_row = 2; s.lanes_per_row <= 16; s.lanes_per_row *= 2) {
+        const int64_t warps = CeilDivide(sized_.columns, int64_t{s.lanes_per_row} * s.registers);
+        if (warps > 32) continue;
+        s.warps_per_row = static_cast<int>(warps);
+        for (s.row_warps = 1; s.threads() <= 1024; s.row_warps *= 2) AskForThreads(s);
+      }
     }
   }
 

@@ -139,9 +139,9 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "threads bring vectors of rows that nothing else brings: the next ones or all";
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";
-  } else if (s.tiles && (!s.outer || s.kind != SchedulerKind::kPointwise || s.registers > 16 ||
-                         !power_of_two(s.registers))) {
-    broken = "tiles are a pointwise kernel's, outer, of a power of two of columns up to 16";
+  } else if (s.tiles && (!s.outer || !power_of_two(s.registers) || s.registers > 64 || s.grid > 0 ||
+                         s.cluster > 1 || s.neighbours > 1 || s.async || s.blocks)) {
+    broken = "tiles are outer, of a power of two of columns up to 64, of CTAs that load their rows";
   } else if (s.cluster > 1 && !s.outer &&
              (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0)) {
     broken = "a cluster takes single rows in turn and holds them whole";

@@ -57,9 +57,9 @@ struct Schedule {
                         // each row's threads read and write its elements there.
   bool runs = false;   // With blocks: a thread's columns are neighbours; else those of neighbouring
                        // lanes are.
-  bool tiles = false;  // Pointwise, outer: some tensors have neighbours along rows, others along
-                       // columns. A thread has a tile, `vector` rows of `registers` neighbouring
-                       // columns, and moves it in vectors along either.
+  bool tiles = false;  // Outer: some tensors have neighbours along rows, others along columns. A
+                       // thread has a tile, `vector` rows of `registers` neighbouring columns, and
+                       // moves it in vectors along either.
   bool async = false;  // Threads bring rows to shared memory themselves, each its own vectors, and
                        // go on: with a grid those of the next turn, while this one's are in
                        // registers or, with reread, beside them; else the rows of a CTA, which stay
@@ -140,8 +140,9 @@ struct Schedule {
 //    is 0 to slices - 1;
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages, blocks or async);
-//  - tiles are a pointwise kernel's (tiles: outer, kind pointwise, registers a power of two up to
-//    16);
+//  - tiles are those of a CTA for each set of rows, that loads them (tiles: outer, registers a
+//  power
+//    of two up to 64; grid 0, cluster and neighbours 1, not async or blocks);
 //  - threads bring rows that are held whole and that copies do not bring, vectors of them or blocks
 //    (async: persistent, not shift, no stages; blocks, or vector > 1 and reread or grid);
 //  - clusters begin one after the other within a million cycles (stagger, staggered: both or none,

@@ -311,8 +311,13 @@ absl::Status Expander::ExpandPass(int pass) {
       const bool backward = before % 2 == 1;
       // Pivots are found in memory.
       const SymInt held = shifted ? SymInt(0) : HeldSteps(ids, space_index);
+      // Of the last step, with which it begins then, some threads have nothing.
+      if (backward && shifted) {
+        SpaceState full = StepAt(space_index, 0, SymGt(space.steps, 0));
+        find_pivots(full);
+      }
       SpaceState first = LoadFirstStep(ids, space_index, held, backward);
-      find_pivots(first);
+      if (!backward) find_pivots(first);
       if (backward || !held.is_same(0)) {
         const SymInt turn =
             out_.env->FreshSymbol(backward ? "behind" : "ahead", 0, space.steps - 1);

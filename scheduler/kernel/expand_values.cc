@@ -339,34 +339,37 @@ void Expander::LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt m
   }
 }
 
+// A step of a space's columns, where it is there.
+Expander::SpaceState Expander::StepAt(int index, SymInt step, SymInt is_there) {
+  const SpaceState& space = spaces_[index];
+  SpaceState state;
+  state.extent = space.extent;
+  state.column = Substitute(space.column, space.step, step);
+  state.mask = SymAnd(Substitute(space.mask, space.step, step), is_there);
+  MapColumn(tile_.spaces[index], state, lets_);
+  return state;
+}
+
 // Steps over columns, from `begin` on or back to it: the loads of the first one, which is returned,
 // and what is to be loaded in each for the next. Narrow loads are not: docs/schedulers.md.
 Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int index,
                                              SymInt begin, bool backward) {
   SpaceState& space = spaces_[index];
   const SymInt step = space.step;
-  const auto at = [&](SymInt other, SymInt is_there) {
-    SpaceState state;
-    state.extent = space.extent;
-    state.column = Substitute(space.column, step, other);
-    state.mask = SymAnd(Substitute(space.mask, step, other), is_there);
-    MapColumn(tile_.spaces[index], state, lets_);
-    return state;
-  };
   std::vector<TileId> loads;
   for (TileId id : ids) {
     const bool wide = vector_ * DTypeBytes(tile_.values[id].dtype) >= kLeastBytesAhead &&
                       IsVectorLoad(tile_.values[id], *space.importer);
     if (wide && levels_[id] > Level::kRow && IsLoadedFirst(id, space)) loads.push_back(id);
   }
-  SpaceState first = at(backward ? space.steps - 1 : begin, SymGt(space.steps, begin));
+  SpaceState first = StepAt(index, backward ? space.steps - 1 : begin, SymGt(space.steps, begin));
   std::map<TileId, int> fragments;
   for (TileId id : loads) {
     LoadForStep(id, first, *first.importer, SymAnd(first.mask, row_mask_));
     fragments[id] = places_[id].fragment;
   }
-  next_step_.at =
-      backward ? at(step - 1, SymGt(step, begin)) : at(step + 1, SymLt(step + 1, space.steps));
+  next_step_.at = backward ? StepAt(index, step - 1, SymGt(step, begin))
+                           : StepAt(index, step + 1, SymLt(step + 1, space.steps));
   next_step_.backward = backward;
   next_step_.fragments = std::move(fragments);
   return first;

@@ -265,6 +265,7 @@ class Expander {
   bool IsLoadedFirst(TileId id, const SpaceState& space) const;
   void LoadForStep(TileId id, SpaceState& space, SymImporter& importer, SymInt mask);
   void LoadUnit(TileId id, int fragment, SymImporter& importer, SymInt mask);
+  SpaceState StepAt(int index, SymInt step, SymInt is_there);
   SpaceState LoadFirstStep(const std::vector<TileId>& ids, int space, SymInt begin, bool backward);
   void LoadNextStep();
   Access StoreAccess(const TileStore& store, SymImporter& importer) const;

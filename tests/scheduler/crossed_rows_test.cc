@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
@@ -276,6 +278,28 @@ TEST(CrossedRows, Statistics) {
 })";
   for (int64_t m : {1, 2, 200}) {
     for (int64_t n : {1, 40, 257}) ExpectRight(kText, {.sizes = {{"M", m}, {"N", n}}});
+  }
+}
+
+// Each CTA leaves the states of one row, and the first lies far from the others' mean: no pivot.
+TEST(CrossedRows, StatesOfOneRowAreMergedAroundTheirMean) {
+  constexpr char kText[] = R"(fusion crossed {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  r = sum(x, axes=[1])
+  columns, c2, c = welford(x, axes=[0])
+  output r
+  output c2
+})";
+  const auto inputs = [](std::vector<HostTensor>& in) {
+    for (int64_t j = 0; j < in[0].shape[1]; ++j)
+      in[0].set({0, j}, FloatScalar(4 + static_cast<double>(j) * 0.01));
+  };
+  for (int64_t m : {5, 33, 140}) {
+    const GroupRun run = {.sizes = {{"M", m}, {"N", 2000}}, .alignment_bytes = 4, .inputs = inputs};
+    const GroupResult result = ExpectRight(kText, run);
+    EXPECT_GE(result.schedule.grid, std::min<int64_t>(m, 100));
   }
 }
 

@@ -122,6 +122,25 @@ TEST(OuterRows, PartsInMemory) {
   }
 }
 
+// The second statistics go over the columns from the last step back, in which most threads have
+// none: these, too, take deviations from a mean.
+TEST(OuterRows, PivotsOfPassesThatGoBack) {
+  const std::string text = R"(fusion again {
+  symbol P
+  symbol C
+  input x: f32[P, C]
+  avg, m2, n = welford(x, axes=[0])
+  again, var, m = welford(x + (avg + 1000.0)[None, :], axes=[0])
+  output var
+})";
+  for (const int split : {1, 2}) {
+    for (const int64_t columns : {65, 130}) {
+      ExpectRight(text, Laid({.vector = 4, .lanes = 8, .warps = 2, .split = split, .registers = 1},
+                             {{"P", columns}, {"C", 40}}));
+    }
+  }
+}
+
 TEST(OuterRows, Clusters) {
   for (const int cluster : {2, 4, 16}) {
     for (const int warps : {2, 4, 8}) {

@@ -91,18 +91,33 @@ void SeeNeighboursAsRows(Picker& pick, const Fusion& group,
 }
 
 // Tiles, if some tensor lies across others.
-void SeeTiles(Picker& pick, const Fusion& group, Schedule& s) {
+void SeeTiles(Picker& pick, const Fusion& group, const std::map<std::string, int64_t>& sizes,
+              Schedule& s) {
   Schedule tiles;
   tiles.kind = s.kind;
   tiles.tiles = tiles.outer = true;
-  if (!ShapeFor(group, tiles).ok()) return;
+  const absl::StatusOr<GroupShape> shape = ShapeFor(group, tiles);
+  if (!shape.ok() || shape->crossed()) return;
   tiles.vector = pick.PowerOfTwo(8);
   tiles.registers = pick.PowerOfTwo(16);
   tiles.lanes_per_row = pick.PowerOfTwo(32);
   tiles.warps_per_row = 1 + pick.Below(3);
   tiles.row_warps = 1 + pick.Below(3);
   tiles.split = 1 + pick.Below(4);
-  tiles.persistent = tiles.split == 1 && pick.Chance(30);
+  tiles.persistent = tiles.split == 1 && pick.Chance(50);
+  tiles.chan_welford = pick.Chance(50);
+  tiles.online = pick.Chance(50);
+  tiles.early = tiles.persistent && pick.Chance(30);
+  tiles.one_launch = tiles.split > 1 && pick.Chance(50);
+  tiles.alignment_bytes = s.alignment_bytes;
+  tiles.index32 = s.index32;
+  const int most = std::max(tiles.vector, tiles.registers);
+  for (const auto& [name, size] : sizes) {
+    SymbolFact fact{name};
+    while (fact.multiple < most && size % (2 * fact.multiple) == 0) fact.multiple *= 2;
+    if (size == 0) fact.value = size;
+    if (size == 0 || (fact.multiple > 1 && pick.Chance(80))) tiles.facts.push_back(fact);
+  }
   if (CheckSchedule(tiles).ok()) s = tiles;
 }
 
@@ -181,7 +196,6 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.reread |= s.async && !s.blocks && (s.grid == 0 || pick.Chance(50));
   if (s.outer && shape.ok()) BringOuterRows(pick, *shape, s);
   if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
-  if (s.kind == SchedulerKind::kPointwise && pick.Chance(60)) SeeTiles(pick, group, s);
   s.staggered = s.cluster > 1 && pick.Chance(30) ? 1 + pick.Below(4) : 0;
   s.stagger = s.staggered > 0 ? 1 + pick.Below(5000) : 0;
   // Copies need aligned rows.
@@ -196,8 +210,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
     if (size == 0 || copies || pick.Chance(15)) {
       fact.value = size;
     } else if (pick.Chance(50)) {
-      const int most = std::max(s.vector, s.tiles ? s.registers : 1);
-      while (fact.multiple < most && size % (2 * fact.multiple) == 0) fact.multiple *= 2;
+      while (fact.multiple < s.vector && size % (2 * fact.multiple) == 0) fact.multiple *= 2;
     }
     if (fact.value >= 0 || fact.multiple > 1) s.facts.push_back(fact);
   }
@@ -214,7 +227,14 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
   for (int i = 0; i <= edits; ++i) {
     Picker pick(seed * 1000 + i);
     GroupRun run{.sizes = sizes, .seed = seed};
-    if (i > 0) run.edit = [&](Schedule& s) { Randomize(pick, group, sizes, s); };
+    // Picks of its own, so that those of the others stay what they are.
+    Picker of_tiles(seed * 1000 + i + 1'000'000'000);
+    if (i > 0) {
+      run.edit = [&](Schedule& s) {
+        Randomize(pick, group, sizes, s);
+        if (s.neighbours == 1 && of_tiles.Chance(40)) SeeTiles(of_tiles, group, sizes, s);
+      };
+    }
     const GroupResult result = testing::RunGroup(group, run);
     if (absl::StrContains(result.status.message(), "fail its guard")) {
       ASSERT_GT(i, 0) << result.status;
@@ -312,6 +332,42 @@ TEST(RandomSchedules, TilesOfEveryKind) {
   }
   EXPECT_GT(counts.right, 2 * counts.guarded);
   EXPECT_GT(counts.tiles, 300 / kPart);
+}
+
+// Norms that read what lies across what they write.
+TEST(RandomSchedules, NormsInTiles) {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 60 / kPart; ++seed) {
+    Picker pick(seed);
+    const char* types[] = {"f32", "bf16", "f16"};
+    const char* bodies[] = {
+        "  y, mean, rstd = layer_norm(p, w, axes=[2])\n  output mean\n",
+        "  y = softmax(p, axis=2)\n", "  y, rstd = rms_norm(p, w, axes=[2])\n",
+        "  f = cast(p, dtype=f32)\n  mean, var = moments(f, axes=[2])\n"
+        "  v2 = broadcast(var, axes=[2])\n  y = f * rsqrt(v2 + 1.0)\n  output var\n",
+        "  y, mean, rstd = layer_norm(p + permute(r, axes=[0, 2, 1]), w, axes=[2])\n"};
+    const char* reads[] = {"x: T[B, C, S]\n  p = permute(x, axes=[0, 2, 1])\n", "p: T[B, S, C]\n"};
+    const char* writes[] = {"  output y\n", "  z = permute(y, axes=[0, 2, 1])\n  output z\n",
+                            "  z = permute(y, axes=[2, 0, 1])\n  output z\n  output y\n"};
+    const char* const type = types[pick.Below(3)];
+    const int read = pick.Below(2);
+    const std::string text = absl::StrReplaceAll(
+        absl::StrCat("fusion f {\n  symbol B\n  symbol C\n  symbol S\n  input w: f32[C]\n  input ",
+                     "r: T[B, C, S]\n  input ", reads[read], bodies[pick.Below(5)],
+                     writes[read == 0 ? 0 : 1 + pick.Below(2)], "}\n"),
+        {{": T[", absl::StrCat(": ", type, "[")}});
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status() << text;
+    const auto size = [&] {
+      return pick.Chance(60) ? 8 * (1 + pick.Below(6)) : 1 + pick.Below(70);
+    };
+    const std::map<std::string, int64_t> sizes = {
+        {"B", 1 + pick.Below(3)}, {"C", size()}, {"S", size()}};
+    TryGroup(*group, sizes, seed, 12, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(counts.right, 2 * counts.guarded);
+  EXPECT_GT(counts.tiles, 80 / kPart);
 }
 
 // Groups in which a sum may come with the maximum that it waits for.
