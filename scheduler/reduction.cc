@@ -121,6 +121,34 @@ bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, cons
   return sized.columns >= (weighted ? 2 : 1) * kShiftedVectors * limit;
 }
 
+// Too few rows for the machine: CTAs share them.
+absl::Status ShareFewRows(const SizedGroup& sized, bool interleaved, Schedule& s) {
+  const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
+  const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
+  const DeviceInfo& device = sized.context.device;
+  const int64_t enough = interleaved ? ResidentCtas(s, device) : 2 * device.sms;
+  if (s.split > 1 || s.persistent || sized.shape.crossed() ||
+      ctas * (interleaved || s.outer ? 2 : 4) > enough || steps < 4) {
+    return absl::OkStatus();
+  }
+  s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
+  if (!s.shift) return absl::OkStatus();
+  // Rows that do not start aligned are then read element by element.
+  s.shift = false;
+  return ChooseAccess(sized, s.vector, s).status();
+}
+
+// Tiles, where some tensors lie across others. Rows that no CTA holds are read step by step.
+absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const SizedGroup& sized) {
+  SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> s, ChooseTiles(sized));
+  if (!s || s->persistent) return s;
+  SEAM_RETURN_IF_ERROR(ShareFewRows(sized, /*interleaved=*/false, *s));
+  if (s->split > 1) ChooseFinish(sized, *s);
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, *s));
+  ChoosePasses(rows, *s);
+  return s;
+}
+
 absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
@@ -179,22 +207,12 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     SEAM_RETURN_IF_ERROR(choose_inner(s));
   }
   if (s.cluster == 1) FitKept(sized, rows, s);
-  // Too few rows for the machine: CTAs share them.
-  const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
-  const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
-  const DeviceInfo& device = sized.context.device;
-  const int64_t enough = interleaved ? ResidentCtas(s, device) : 2 * device.sms;
-  if (s.split == 1 && !s.persistent && !sized.shape.crossed() &&
-      ctas * (interleaved || s.outer ? 2 : 4) <= enough && steps >= 4) {
-    s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
-    if (s.shift) {
-      // Rows that do not start aligned are then read element by element.
-      s.shift = false;
-      SEAM_RETURN_IF_ERROR(ChooseAccess(sized, s.vector, s).status());
-    }
+  SEAM_RETURN_IF_ERROR(ShareFewRows(sized, interleaved, s));
+  if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0) {
+    const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
+    s.grid =
+        static_cast<int>(std::min({ctas, ResidentCtas(s, sized.context.device), int64_t{65535}}));
   }
-  if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0)
-    s.grid = static_cast<int>(std::min({ctas, ResidentCtas(s, device), int64_t{65535}}));
   ChooseAsync(sized, rows, s);
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   ChoosePasses(rows, s);
@@ -254,8 +272,15 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   }
   SEAM_ASSIGN_OR_RETURN(Schedule chosen, choose(sized, s));
   if (chosen.vector == 1 && !chosen.blocks) {
-    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseTiles(group, context));
-    if (tiles) return *std::move(tiles);
+    Schedule tiled;
+    tiled.kind = SchedulerKind::kReduction;
+    tiled.tiles = true;
+    SEAM_ASSIGN_OR_RETURN(const SizedGroup resized, SizeGroup(group, context, tiled));
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(resized));
+    if (tiles) {
+      SEAM_RETURN_IF_ERROR(WidenIndices(resized, *tiles));
+      return *std::move(tiles);
+    }
   }
   return chosen;
 }

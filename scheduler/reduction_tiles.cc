@@ -106,15 +106,13 @@ std::optional<std::pair<double, Schedule>> Hold(const SizedGroup& sized, const K
 
 }  // namespace
 
-absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
-                                                    const ScheduleContext& context) {
+absl::StatusOr<std::optional<Schedule>> ChooseTiles(const SizedGroup& sized) {
   // What reductions read then lies along the columns.
-  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(group));
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(*sized.group));
   const bool writes_along_rows = !shape.outer;
   Schedule s;
   s.kind = SchedulerKind::kReduction;
   s.tiles = s.outer = true;
-  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context, s));
   if (sized.shape.crossed() || sized.shape.rows.empty() || sized.columns <= 1) return std::nullopt;
   SEAM_ASSIGN_OR_RETURN(const bool across, LieAcross(sized));
   if (!across) return std::nullopt;
@@ -141,7 +139,6 @@ absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
   widest->lanes_per_row = kLanes;
   widest->warps_per_row = kWarps;
   widest->min_ctas_per_sm = 2;
-  widest->chan_welford = true;
   return *widest;
 }
 
