@@ -30,8 +30,6 @@ Colors ColorsOf(SchedulerKind kind) {
       return {"#ecfdf5", "#059669"};
     case SchedulerKind::kHorizontal:
       return {"#f0fdfa", "#0d9488"};
-    case SchedulerKind::kTranspose:
-      return {"#ecfeff", "#0891b2"};
     case SchedulerKind::kReduction:
       return {"#eff6ff", "#2563eb"};
     case SchedulerKind::kLibrary:

@@ -48,8 +48,6 @@ absl::string_view SchedulerName(SchedulerKind kind) {
       return "pointwise";
     case SchedulerKind::kHorizontal:
       return "horizontal";
-    case SchedulerKind::kTranspose:
-      return "transpose";
     case SchedulerKind::kReduction:
       return "reduction";
     case SchedulerKind::kLibrary:

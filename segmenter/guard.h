@@ -39,7 +39,6 @@ enum class SchedulerKind : uint8_t {
   kAlias,
   kPointwise,
   kHorizontal,  // Pointwise islands side by side; see islands.h.
-  kTranspose,
   kReduction,
   kLibrary,
   kTemplate,
