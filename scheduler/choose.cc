@@ -273,12 +273,18 @@ absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
   SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large,
                         LargeTensors(group, Sizes(group, sized.context)));
   bool along_rows = false, along_columns = false;
+  const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
+  const auto column =
+      std::find_if_not(sized.shape.order.rbegin(), sized.shape.order.rend(), is_row);
   for (ValId v : large) {
     for (const std::vector<AxisId>& order : MemoryOrders(group, sized.shape, v)) {
-      const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
-      const bool has_columns = !absl::c_all_of(order, is_row);
-      along_rows |= has_columns && is_row(order.back());
-      along_columns |= !is_row(order.back());
+      if (absl::c_all_of(order, is_row)) continue;
+      const AxisId fastest = order.back();
+      const bool of_rows = fastest == sized.shape.rows.back(), of_columns = fastest == *column;
+      // One that lies along another axis has single elements everywhere.
+      if (!of_rows && !of_columns) return false;
+      along_rows |= of_rows;
+      along_columns |= of_columns;
     }
   }
   return along_rows && along_columns;

@@ -63,6 +63,7 @@ absl::StatusOr<bool> LieAcross(const SizedGroup& sized);
 // elements that all of a vector share. Sets schedule.facts to no more than that takes, index32 and
 // alignment_bytes.
 absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule);
+
 // Sets schedule.vector and schedule.facts: the widest vector, at most `limit`, with which every
 // large tensor is read and written in whole vectors or in single elements that all of a vector
 // share, with no more facts than that takes. Sets schedule.index32 and alignment_bytes too.

@@ -178,12 +178,16 @@ void HoldColumns(const Fusion& group, GroupShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shape) {
+namespace {
+
+// `shape` with these columns as rows.
+absl::StatusOr<GroupShape> AsRows(const Fusion& group, GroupShape shape,
+                                  std::vector<AxisId> neighbours) {
   const auto refuse = [&](absl::string_view why) {
     return absl::UnimplementedError(
         absl::StrCat("group ", std::string(group.name()), ": neighbouring columns as rows: ", why));
   };
-  shape.merged = shape.Run();
+  shape.merged = std::move(neighbours);
   if (shape.merged.empty() || shape.rows.empty()) return refuse("there are none beside rows");
   AxisSet merged(shape.merged.begin(), shape.merged.end());
   absl::c_sort(merged);
@@ -214,6 +218,28 @@ absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shap
   shape.row_extent = shape.Extent(shape.rows);
   HoldColumns(group, shape);
   return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shape) {
+  std::vector<AxisId> run = shape.Run();
+  return AsRows(group, std::move(shape), std::move(run));
+}
+
+absl::StatusOr<GroupShape> NeighboursAcross(const Fusion& group, GroupShape shape) {
+  std::vector<AxisId> run;
+  const auto consider = [&](ValId v) {
+    for (const std::vector<AxisId>& order : MemoryOrders(group, shape, v)) {
+      const auto last = std::find_if(order.rbegin(), order.rend(),
+                                     [&](AxisId a) { return Contains(shape.rows, a); });
+      if (last == order.rend() || order.back() == shape.order.back() || !run.empty()) continue;
+      run.assign(last.base(), order.end());
+    }
+  };
+  for (ValId v : group.inputs()) consider(v);
+  for (ValId v : group.outputs()) consider(v);
+  return AsRows(group, std::move(shape), std::move(run));
 }
 
 std::vector<std::vector<AxisId>> MemoryOrders(const Fusion& group, const GroupShape& shape,
@@ -269,7 +295,8 @@ absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedul
   if (schedule.tiles && !shape.reduces) return RowsAcross(group, std::move(shape));
   shape.outer |= schedule.tiles;
   if (schedule.neighbours == 1) return shape;
-  return NeighboursAsRows(group, std::move(shape));
+  return schedule.tiles ? NeighboursAcross(group, std::move(shape))
+                        : NeighboursAsRows(group, std::move(shape));
 }
 
 GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {

@@ -79,6 +79,9 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group);
 // kUnimplemented where rows or all of their neighbours are not beside each other, or a reduction
 // keeps other columns or no rows.
 absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shape);
+// The same of columns that are neighbours in an input or output that lies across the others: in a
+// group norm's result with the channels last, of images that have them in front.
+absl::StatusOr<GroupShape> NeighboursAcross(const Fusion& group, GroupShape shape);
 
 // The axes of an input or output that the group runs over, slow to fast as they lie in memory, for
 // each way in which an input is read; without those of extent 1, and nothing where neighbours lie

@@ -53,15 +53,27 @@ void ArrangeColumns(const SizedGroup& sized, Schedule& s) {
 
 // Lanes that fill sectors along either axis. Of columns that do not come in vectors a warp has as
 // many as it has lanes, since results lie along them: the rows of several warps share sectors.
-void ArrangeTiles(const SizedGroup& sized, Schedule& s) {
-  constexpr int kWarps = 8, kWarpsOfColumns = 2;
-  const int lanes = s.registers == 1 ? 32 : s.vector == 1 ? 4 : 8;
-  while (s.lanes_per_row < lanes && s.columns_per_step() < sized.columns) s.lanes_per_row *= 2;
-  while (s.warps_per_row < kWarpsOfColumns && s.columns_per_step() < sized.columns)
-    s.warps_per_row *= 2;
-  s.row_warps = kWarps / s.warps_per_row;
-  s.split =
-      static_cast<int>(std::min<int64_t>(CeilDivide(sized.columns, s.columns_per_step()), 65535));
+// Where there are few rows, more lanes and warps lie along the columns; a small problem has smaller
+// CTAs. CTAs then.
+int64_t ArrangeTiles(const SizedGroup& sized, Schedule& s) {
+  const auto arrange = [&](int warps) {
+    int lanes = s.registers == 1 ? 32 : s.vector == 1 ? 4 : 8, of_columns = 2;
+    const auto too_many_rows = [&](int side_by_side) {
+      return int64_t{32} / lanes * side_by_side * s.vector >= 2 * sized.rows;
+    };
+    while (lanes < 32 && too_many_rows(1)) lanes *= 2;
+    while (of_columns < warps && too_many_rows(warps / of_columns)) of_columns *= 2;
+    s.lanes_per_row = s.warps_per_row = 1;
+    while (s.lanes_per_row < lanes && s.columns_per_step() < sized.columns) s.lanes_per_row *= 2;
+    while (s.warps_per_row < of_columns && s.columns_per_step() < sized.columns)
+      s.warps_per_row *= 2;
+    s.row_warps = warps / s.warps_per_row;
+    s.split =
+        static_cast<int>(std::min<int64_t>(CeilDivide(sized.columns, s.columns_per_step()), 65535));
+    return CeilDivide(sized.rows, s.rows_per_cta()) * s.split;
+  };
+  const int64_t ctas = arrange(8);
+  return ctas >= 2 * sized.context.device.sms ? ctas : arrange(4);
 }
 
 // How many divisions there are of indices for each element of a vector, where a tensor lacks axes
@@ -143,17 +155,21 @@ absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
   const int most = std::clamp(16 / sized->narrowest_bytes, 1, 8);
   const Workload workload = WorkloadOf(group);
   for (const auto& [rows, columns] : {std::pair(most, most), {1, most}, {most, 1}, {1, 1}}) {
-    for (int narrower = 1; narrower <= std::max(rows, columns) / 2 || narrower == 1;
-         narrower *= 2) {
-      s.vector = std::max(1, rows / narrower);
-      s.registers = std::max(1, columns / narrower);
+    // The widest that gives every SM a CTA, or the narrowest.
+    std::optional<Schedule> chosen;
+    for (int widest = std::max(rows, columns); widest > 1 || rows * columns == 1; widest /= 2) {
+      s.vector = std::min(rows, widest);
+      s.registers = std::min(columns, widest);
       const int points = s.vector * s.registers;
-      if (MostPoints(workload, points) < points) continue;
-      SEAM_ASSIGN_OR_RETURN(const bool fits, ChooseFacts(*sized, s));
-      if (!fits) continue;
-      ArrangeTiles(*sized, s);
-      return s;
+      if (MostPoints(workload, points) == points) {
+        SEAM_ASSIGN_OR_RETURN(const bool fits, ChooseFacts(*sized, s));
+        const bool enough = fits && ArrangeTiles(*sized, s) >= context.device.sms;
+        if (fits) chosen = s;
+        if (enough) break;
+      }
+      if (widest == 1) break;
     }
+    if (chosen) return chosen;
   }
   return std::nullopt;
 }

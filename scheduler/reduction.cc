@@ -138,14 +138,44 @@ absl::Status ShareFewRows(const SizedGroup& sized, bool interleaved, Schedule& s
   return ChooseAccess(sized, s.vector, s).status();
 }
 
+// States may be more than the elements of any tensor: every CTA of a cluster leaves its own.
+absl::Status WidenIndices(const SizedGroup& sized, Schedule& s) {
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Workspace> workspaces,
+                        WorkspacesOf(*sized.group, sized.shape, s));
+  for (const Workspace& workspace : workspaces) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t states, ValueOf(sized, workspace.num_elements));
+    s.index32 &= states <= kIndex32Limit;
+  }
+  return absl::OkStatus();
+}
+
 // Tiles, where some tensors lie across others. Rows that no CTA holds are read step by step.
-absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const SizedGroup& sized) {
-  SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> s, ChooseTiles(sized));
-  if (!s || s->persistent) return s;
-  SEAM_RETURN_IF_ERROR(ShareFewRows(sized, /*interleaved=*/false, *s));
-  if (s->split > 1) ChooseFinish(sized, *s);
-  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, *s));
-  ChoosePasses(rows, *s);
+absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
+                                                          const ScheduleContext& context) {
+  Schedule tiles;
+  tiles.kind = SchedulerKind::kReduction;
+  tiles.tiles = true;
+  SEAM_ASSIGN_OR_RETURN(SizedGroup sized, SizeGroup(group, context, tiles));
+  SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> s, ChooseTiles(sized, tiles));
+  // Or where they do so within a row: some of its columns are rows then, whose states are merged.
+  SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
+  const absl::StatusOr<GroupShape> across = NeighboursAcross(group, std::move(shape));
+  if (!s && across.ok()) {
+    constexpr int64_t kMostNeighbours = 256;
+    SEAM_ASSIGN_OR_RETURN(const int64_t merged, ValueOf(sized, across->Extent(across->merged)));
+    if (merged < 2 || merged > kMostNeighbours) return std::nullopt;
+    tiles.neighbours = static_cast<int>(merged);
+    SEAM_ASSIGN_OR_RETURN(sized, SizeGroup(group, context, tiles));
+    SEAM_ASSIGN_OR_RETURN(s, ChooseTiles(sized, tiles));
+  }
+  if (!s) return s;
+  if (!s->persistent) {
+    SEAM_RETURN_IF_ERROR(ShareFewRows(sized, /*interleaved=*/false, *s));
+    if (s->split > 1) ChooseFinish(sized, *s);
+    SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, *s));
+    ChoosePasses(rows, *s);
+  }
+  SEAM_RETURN_IF_ERROR(WidenIndices(sized, *s));
   return s;
 }
 
@@ -231,17 +261,6 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   return s;
 }
 
-// States may be more than the elements of any tensor: every CTA of a cluster leaves its own.
-absl::Status WidenIndices(const SizedGroup& sized, Schedule& s) {
-  SEAM_ASSIGN_OR_RETURN(const std::vector<Workspace> workspaces,
-                        WorkspacesOf(*sized.group, sized.shape, s));
-  for (const Workspace& workspace : workspaces) {
-    SEAM_ASSIGN_OR_RETURN(const int64_t states, ValueOf(sized, workspace.num_elements));
-    s.index32 &= states <= kIndex32Limit;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -272,15 +291,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   }
   SEAM_ASSIGN_OR_RETURN(Schedule chosen, choose(sized, s));
   if (chosen.vector == 1 && !chosen.blocks) {
-    Schedule tiled;
-    tiled.kind = SchedulerKind::kReduction;
-    tiled.tiles = true;
-    SEAM_ASSIGN_OR_RETURN(const SizedGroup resized, SizeGroup(group, context, tiled));
-    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(resized));
-    if (tiles) {
-      SEAM_RETURN_IF_ERROR(WidenIndices(resized, *tiles));
-      return *std::move(tiles);
-    }
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(group, context));
+    if (tiles) return *std::move(tiles);
   }
   return chosen;
 }

@@ -76,9 +76,9 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedul
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
 // Rows of a group whose large tensors lie partly along the rows, partly along the columns, in tiles
-// of both, held if a CTA has the registers; nothing where all of them lie along the same axis, or
-// rows are crossed. Errors: those of Trace.
-absl::StatusOr<std::optional<Schedule>> ChooseTiles(const SizedGroup& sized);
+// of both, `schedule` with its shape, held if a CTA has the registers; nothing where all of them
+// lie along the same axis, or rows are crossed. Errors: those of Trace.
+absl::StatusOr<std::optional<Schedule>> ChooseTiles(const SizedGroup& sized, Schedule schedule);
 
 // Lets clusters that come one after the other, or take rows one after the other, begin spread over
 // the time that memory needs for what they have at once: else they would all load at once, and then

@@ -140,7 +140,7 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (s.runs && !s.blocks) {
     broken = "only of rows that go through shared memory threads have neighbouring columns";
   } else if (s.tiles && (!s.outer || !power_of_two(s.registers) || s.registers > 64 || s.grid > 0 ||
-                         s.cluster > 1 || s.neighbours > 1 || s.held > 0 || s.async || s.blocks)) {
+                         s.cluster > 1 || s.held > 0 || s.async || s.blocks)) {
     broken = "tiles are outer, of a power of two of columns up to 64, of CTAs that load their rows";
   } else if (s.cluster > 1 && !s.outer &&
              (!s.persistent || s.lanes_per_row != 32 || s.row_warps > 1 || s.grid == 0)) {

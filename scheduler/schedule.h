@@ -141,7 +141,7 @@ struct Schedule {
 //  - rows that go through shared memory as blocks are whole and a CTA's (blocks: persistent, not
 //    outer, not shift, cluster 1; runs: blocks; reread: stages, blocks or async);
 //  - tiles are those of a CTA for each set of rows, whose threads load them (tiles: outer, grid and
-//    held 0, cluster and neighbours 1, not async or blocks, registers a power of two up to 64);
+//    held 0, cluster 1, not async or blocks, registers a power of two up to 64);
 //  - threads bring rows that are held whole and that copies do not bring, vectors of them or blocks
 //    (async: persistent, not shift, no stages; blocks, or vector > 1 and reread or grid);
 //  - clusters begin one after the other within a million cycles (stagger, staggered: both or none,

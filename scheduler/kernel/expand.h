@@ -72,7 +72,7 @@ struct ExpandOptions {
   // What is loaded before the turns is awaited there.
   bool settled = false;
   // The layout's registers are neighbouring columns: with its vector of rows a thread has a tile,
-  // which moves in vectors along either axis. Of kernels without reductions.
+  // which moves in vectors along either axis.
   bool tiles = false;
   // The rows of a CTA go through shared memory as blocks, as far as FindRowBlocks finds them in
   // persistent spaces: with stages what is stored, else what is loaded as well. For CTAs that have

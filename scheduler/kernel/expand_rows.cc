@@ -68,6 +68,7 @@ void Expander::SwapRowView() {
   std::swap(registers_, row_view_->registers);
   std::swap(vector_, row_view_->vector);
   std::swap(outer_, row_view_->outer);
+  std::swap(tiles_, row_view_->tiles);
   std::swap(states_, row_view_->states);
   std::swap(row_values_, row_view_->row_values);
 }

@@ -92,7 +92,7 @@ class Expander {
     SymInt u, v = 0;
     int64_t registers = 1;
     int vector = 1;
-    bool outer = false;
+    bool outer = false, tiles = false;
     std::map<int, std::vector<int>> states;
     std::map<TileId, int> row_values;
   };
@@ -544,8 +544,7 @@ class Expander {
   int vector_ = 1;
   int64_t registers_ = 1;
   bool outer_ = false;
-  bool tiles_ =
-      false;  // A thread's columns are neighbours, and it has several of them and of rows.
+  bool tiles_ = false;  // A thread's columns are neighbours, several of them.
   bool has_ends_ = false, at_ends_ = false;
   int64_t slot_ = 0;  // Of the first point, where each has one of its own.
   std::vector<SpaceState> spaces_;

@@ -109,6 +109,21 @@ TEST(OuterRows, RowsThatEndInsideAVector) {
   }
 }
 
+// No rows at all, to be shared evenly among CTAs.
+TEST(OuterRows, NoRowsOfColumnsThatAreWritten) {
+  const std::string text = R"(fusion none {
+  symbol P
+  symbol C
+  input x: f32[P, C]
+  y = x * 2.0
+  s = sum(y, axes=[0])
+  output y
+  output s
+})";
+  for (const int64_t columns : {1, 384, 100000})
+    ExpectRight(text, {.sizes = {{"P", columns}, {"C", 0}}});
+}
+
 TEST(OuterRows, PartsInMemory) {
   for (const int split : {2, 7, 50, 90}) {
     for (const int64_t columns : {5, 400}) {

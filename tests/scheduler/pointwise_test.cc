@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "scheduler/device.h"
+#include "scheduler/scheduler.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
@@ -152,15 +153,30 @@ TEST(PointwiseKernel, PartsOfAnyKind) {
   }
 }
 
-// x is read in vectors along the rows of y, y in vectors along its columns, and nothing is
+const char* const kProduct =
+    "fusion f {\n  symbol M\n  symbol N\n  input x: bf16[N, M]\n  input z: bf16[M, N]\n"
+    "  y = permute(x, axes=[1, 0]) * z\n  output y\n}";
+
+Schedule ScheduleOfProduct(int64_t m, int64_t n) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kProduct);
+  EXPECT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context{.sizes = {m, n}, .device = *FindDevice("h200")};
+  const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(*group, SchedulerKind::kPointwise, context);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan->schedule;
+}
+
+// x is read in vectors along the rows of y, z in vectors along its columns, and nothing is
 // exchanged.
 TEST(PointwiseKernel, TensorsThatLieAcrossEachOtherAreMovedInVectors) {
+  const auto edit = [](Schedule& s) {
+    ASSERT_TRUE(s.tiles);
+    s.vector = s.registers = 8;
+    s.facts = {{"M", 8}, {"N", 8}};
+  };
   const testing::GroupResult result =
-      RunOne("  input x: bf16[N, M]\n  input z: bf16[M, N]\n",
-             "  y = permute(x, axes=[1, 0]) * z\n  output y\n", 72, 136);
-  EXPECT_TRUE(result.schedule.tiles);
-  EXPECT_EQ(result.schedule.vector, 8);
-  EXPECT_EQ(result.schedule.registers, 8);
+      testing::RunGroupText(kProduct, {.sizes = {{"M", 72}, {"N", 136}}, .edit = edit});
+  EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_THAT(result.kernel_text, ContainsRegex("load x\\[[^\n]* :\\+8\\]"));
   EXPECT_THAT(result.kernel_text, ContainsRegex("load z\\[[^\n]* :\\+8\\]"));
   EXPECT_THAT(result.kernel_text, ContainsRegex("store y\\[[^\n]* :\\+8\\]"));
@@ -170,16 +186,15 @@ TEST(PointwiseKernel, TensorsThatLieAcrossEachOtherAreMovedInVectors) {
 // Vectors along the axis that has them; element by element along one that is odd.
 TEST(PointwiseKernel, TilesWithAnOddSide) {
   const auto tile = [](int64_t m, int64_t n) {
-    const Schedule s = RunOne("  input x: bf16[N, M]\n  input z: bf16[M, N]\n",
-                              "  y = permute(x, axes=[1, 0]) * z\n  output y\n", m, n)
-                           .schedule;
+    const Schedule s = ScheduleOfProduct(m, n);
     EXPECT_TRUE(s.tiles);
     return std::pair(s.vector, s.registers);
   };
-  EXPECT_EQ(tile(36, 44), std::pair(4, 4));
-  EXPECT_EQ(tile(33, 64), std::pair(1, 8));
-  EXPECT_EQ(tile(64, 33), std::pair(8, 1));
-  EXPECT_EQ(tile(33, 35), std::pair(1, 1));
+  EXPECT_EQ(tile(4096, 4104), std::pair(8, 8));
+  EXPECT_EQ(tile(4100, 4108), std::pair(4, 4));
+  EXPECT_EQ(tile(4097, 4104), std::pair(1, 8));
+  EXPECT_EQ(tile(4104, 4097), std::pair(8, 1));
+  EXPECT_EQ(tile(4097, 4099), std::pair(1, 1));
 }
 
 // Sides around a vector and a CTA's tile.
@@ -190,6 +205,31 @@ TEST(PointwiseKernel, TilesThatEndAnywhere) {
              "  y = cast(permute(x, axes=[1, 0]), dtype=f32) + z\n  output y\n", m, n);
     }
   }
+}
+
+// No more rows to a CTA than there are, and no wider tiles than give every SM a CTA.
+TEST(PointwiseKernel, TilesOfFewRowsAndOfSmallProblems) {
+  for (int64_t m : {1, 3, 8, 20}) {
+    const Schedule s = ScheduleOfProduct(m, 1 << 20);
+    EXPECT_TRUE(s.tiles);
+    EXPECT_LT(s.rows_per_cta(), 2 * m + 1) << s.ToString();
+  }
+  for (int64_t m : {512, 1024, 2048}) {
+    const Schedule s = ScheduleOfProduct(m, m);
+    EXPECT_GE((m + s.rows_per_cta() - 1) / s.rows_per_cta() * s.split, 132) << s.ToString();
+  }
+  EXPECT_EQ(ScheduleOfProduct(8192, 8192).vector, 8);
+}
+
+// Of tensors along three axes a tile has vectors of two.
+TEST(PointwiseKernel, ThreeWaysToLieMakeNoTiles) {
+  const testing::GroupResult result =
+      RunOne("  input x: f32[5, N, M]\n  input z: f32[M, N, 5]\n  input u: f32[N, 5, M]\n",
+             "  y = x + permute(z, axes=[2, 1, 0]) + permute(u, axes=[1, 0, 2])\n"
+             "  w = permute(y, axes=[1, 2, 0])\n  t = permute(y, axes=[2, 0, 1])\n"
+             "  output w\n  output t\n  output y\n",
+             8, 12);
+  EXPECT_FALSE(result.schedule.tiles);
 }
 
 // Rows of odd length beside a small tensor that lies across: nothing is gained.

@@ -370,6 +370,30 @@ TEST(RandomSchedules, NormsInTiles) {
   EXPECT_GT(counts.tiles, 80 / kPart);
 }
 
+// Group norms whose results have the channels last: channels of a group are rows, merged.
+TEST(RandomSchedules, MergedRowsInTiles) {
+  int tiles = 0;
+  for (uint64_t seed = 1; seed <= 60 / kPart; ++seed) {
+    Picker pick(seed);
+    const std::string text = absl::StrReplaceAll(
+        "fusion f {\n  symbol B\n  symbol G\n  symbol K\n  symbol S\n  input x: T[B, G, K, S]\n"
+        "  input w: f32[G, K]\n  f = cast(x, dtype=f32)\n  mean, var = moments(f, axes=[2, 3])\n"
+        "  y = (f - mean[:, :, None, None]) * rsqrt(var + 1e-3)[:, :, None, None] * w[:, :, None]\n"
+        "  z = cast(permute(y, axes=[0, 3, 1, 2]), dtype=T)\n  output z\n  output mean\n}\n",
+        {{"T[", pick.Chance(50) ? "f32[" : "bf16["}, {"=T)", pick.Chance(50) ? "=f32)" : "=f16)"}});
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status() << text;
+    const int64_t channels[] = {1, 2, 4, 7, 8, 10, 16, 20};
+    const int64_t k = channels[pick.Below(8)], s = pick.Chance(70) ? 8 * (1 + pick.Below(12)) : 49;
+    GroupRun run{.sizes = {{"B", 2}, {"G", 4 * (1 + pick.Below(3))}, {"K", k}, {"S", s}}};
+    run.seed = seed;
+    const GroupResult result = testing::RunGroup(*group, run);
+    ASSERT_TRUE(result.status.ok()) << result.status << result.schedule.ToString() << text;
+    tiles += result.schedule.tiles && result.schedule.neighbours > 1;
+  }
+  EXPECT_GT(tiles, 30 / kPart);
+}
+
 // Groups in which a sum may come with the maximum that it waits for.
 TEST(RandomSchedules, SoftmaxesOfEveryKind) {
   Counts counts;
