@@ -32,7 +32,9 @@ bool Expander::IsAcrossStore(const TileStore& store, SymImporter& importer) cons
                        Access::kVector;
 }
 
-// In vectors where all columns of a row are wanted, else one by one.
+// In vectors where the first and the last column of a row are wanted, else one by one. What is
+// stored is masked by bounds of the columns and by the row; what a load brings from between two
+// places that are wanted is in the buffer, and nobody uses it if it is not.
 void Expander::MoveAcross(SymInt predicate,
                           absl::FunctionRef<void(SymInt condition, bool whole)> move) {
   if (!DependsOn(predicate, u_)) return move(predicate, true);
