@@ -340,11 +340,12 @@ TEST(RandomSchedules, NormsInTiles) {
   for (uint64_t seed = 1; seed <= 60 / kPart; ++seed) {
     Picker pick(seed);
     const char* types[] = {"f32", "bf16", "f16"};
+    const char* const kStatistics =
+        "  f = cast(p, dtype=f32)\n  mean, var = moments(f, axes=[2])\n"
+        "  v2 = broadcast(var, axes=[2])\n  y = f * rsqrt(v2 + 1.0)\n  output var\n";
     const char* bodies[] = {
         "  y, mean, rstd = layer_norm(p, w, axes=[2])\n  output mean\n",
-        "  y = softmax(p, axis=2)\n", "  y, rstd = rms_norm(p, w, axes=[2])\n",
-        "  f = cast(p, dtype=f32)\n  mean, var = moments(f, axes=[2])\n"
-        "  v2 = broadcast(var, axes=[2])\n  y = f * rsqrt(v2 + 1.0)\n  output var\n",
+        "  y = softmax(p, axis=2)\n", "  y, rstd = rms_norm(p, w, axes=[2])\n", kStatistics,
         "  y, mean, rstd = layer_norm(p + permute(r, axes=[0, 2, 1]), w, axes=[2])\n"};
     const char* reads[] = {"x: T[B, C, S]\n  p = permute(x, axes=[0, 2, 1])\n", "p: T[B, S, C]\n"};
     const char* writes[] = {"  output y\n", "  z = permute(y, axes=[0, 2, 1])\n  output z\n",
