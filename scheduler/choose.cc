@@ -325,15 +325,11 @@ absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {
 }
 
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule) {
-  for (schedule.vector = limit; schedule.vector > 1; schedule.vector /= 2) {
+  for (schedule.vector = limit;; schedule.vector /= 2) {
     SEAM_ASSIGN_OR_RETURN(const bool fits, ChooseFacts(sized, schedule));
-    if (fits) return absl::OkStatus();
+    if (schedule.vector == 1) schedule.shift = false;
+    if (fits || schedule.vector == 1) return absl::OkStatus();
   }
-  SEAM_RETURN_IF_ERROR(ChooseFacts(sized, schedule).status());
-  SEAM_ASSIGN_OR_RETURN(schedule.facts,
-                        FactsOfEmptyAxes(sized, Sizes(*sized.group, sized.context)));
-  schedule.shift = false;
-  return absl::OkStatus();
 }
 
 void Pin(const SizedGroup& sized, const std::vector<const SymNode*>& symbols, Schedule& s) {

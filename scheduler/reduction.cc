@@ -157,11 +157,12 @@ absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
   tiles.tiles = true;
   SEAM_ASSIGN_OR_RETURN(SizedGroup sized, SizeGroup(group, context, tiles));
   SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> s, ChooseTiles(sized, tiles));
-  // Or where they do so within a row: some of its columns are rows then, whose states are merged.
-  SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
-  const absl::StatusOr<GroupShape> across = NeighboursAcross(group, std::move(shape));
-  if (!s && across.ok()) {
+  if (!s) {
+    // Or where they do so within a row: some of its columns are rows then, whose states are merged.
     constexpr int64_t kMostNeighbours = 256;
+    SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
+    const absl::StatusOr<GroupShape> across = NeighboursAcross(group, std::move(shape));
+    if (!across.ok()) return std::nullopt;
     SEAM_ASSIGN_OR_RETURN(const int64_t merged, ValueOf(sized, across->Extent(across->merged)));
     if (merged < 2 || merged > kMostNeighbours) return std::nullopt;
     tiles.neighbours = static_cast<int>(merged);

@@ -163,7 +163,7 @@ void ShareColumnsEvenly(const SizedGroup& sized, Schedule& s) {
   for (const int bytes : {128, 256}) {
     Schedule t = s;
     TakeTile(sized, {bytes, t.min_ctas_per_sm}, t);
-    const int64_t ctas = OuterCtas(sized, t);
+    const int64_t ctas = OuterCtas(sized, t);  // None of no rows.
     const int64_t split = std::min(at_once / std::max<int64_t>(ctas, 1), most(t));
     if (split == 0 || t.threads() != s.threads() || !is_even(ctas * split)) continue;
     s = t;

@@ -281,31 +281,8 @@ TEST(CrossedRows, Statistics) {
   }
 }
 
-// Each CTA leaves the states of one row, and the first lies far from the others' mean: no pivot.
-TEST(CrossedRows, StatesOfOneRowAreMergedAroundTheirMean) {
-  constexpr char kText[] = R"(fusion crossed {
-  symbol M
-  symbol N
-  input x: f32[M, N]
-  r = sum(x, axes=[1])
-  columns, c2, c = welford(x, axes=[0])
-  output r
-  output c2
-})";
-  const auto inputs = [](std::vector<HostTensor>& in) {
-    for (int64_t j = 0; j < in[0].shape[1]; ++j)
-      in[0].set({0, j}, FloatScalar(4 + static_cast<double>(j) * 0.01));
-  };
-  for (int64_t m : {5, 33, 140}) {
-    const GroupRun run = {.sizes = {{"M", m}, {"N", 2000}}, .alignment_bytes = 4, .inputs = inputs};
-    const GroupResult result = ExpectRight(kText, run);
-    EXPECT_GE(result.schedule.grid, std::min<int64_t>(m, 100));
-  }
-}
-
-// A thread weighs a row once for all of its columns, at the ends of rows that start anywhere too.
-TEST(CrossedRows, OneDivisionARow) {
-  constexpr char kText[] = R"(fusion crossed {
+// Statistics of columns beside a sum of each row.
+constexpr char kColumnStatistics[] = R"(fusion crossed {
   symbol M
   symbol N
   input x: f32[M, N]
@@ -316,6 +293,22 @@ TEST(CrossedRows, OneDivisionARow) {
   output columns
   output c2
 })";
+
+// Each CTA leaves the states of one row, and the first lies far from the others' mean: no pivot.
+TEST(CrossedRows, StatesOfOneRowAreMergedAroundTheirMean) {
+  const auto inputs = [](std::vector<HostTensor>& in) {
+    for (int64_t j = 0; j < in[0].shape[1]; ++j)
+      in[0].set({0, j}, FloatScalar(4 + static_cast<double>(j) * 0.01));
+  };
+  for (int64_t m : {5, 33, 140}) {
+    const GroupRun run = {.sizes = {{"M", m}, {"N", 2000}}, .alignment_bytes = 4, .inputs = inputs};
+    const GroupResult result = ExpectRight(kColumnStatistics, run);
+    EXPECT_GE(result.schedule.grid, std::min<int64_t>(m, 100));
+  }
+}
+
+// A thread weighs a row once for all of its columns, at the ends of rows that start anywhere too.
+TEST(CrossedRows, OneDivisionARow) {
   for (const bool shift : {false, true}) {
     const auto edit = [&](Schedule& s) {
       s.grid = 4;
@@ -332,9 +325,9 @@ TEST(CrossedRows, OneDivisionARow) {
       edit(s);
       s.row_warps = 2;
     };
-    if (!shift) ExpectRight(kText, {.sizes = {{"M", 50}, {"N", n}}, .edit = two_rows});
+    if (!shift) ExpectRight(kColumnStatistics, {.sizes = {{"M", 50}, {"N", n}}, .edit = two_rows});
     const std::string text =
-        ExpectRight(kText, {.sizes = {{"M", 50}, {"N", n}}, .edit = edit}).kernel_text;
+        ExpectRight(kColumnStatistics, {.sizes = {{"M", 50}, {"N", n}}, .edit = edit}).kernel_text;
     const size_t turns = text.find("for turn in");
     const std::string in_turns = text.substr(turns, text.find("store partial", turns) - turns);
     int divisions = 0;
