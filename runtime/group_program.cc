@@ -24,6 +24,16 @@ std::string OriginOf(const TunedSchedule& tuned, const Fusion& group,
                          tuned.us, tuned.heuristic_us, tuned.heuristic_us / tuned.us);
 }
 
+bool HasIndex32(const Schedule& schedule) {
+  return schedule.index32 || absl::c_any_of(schedule.islands, HasIndex32);
+}
+
+Schedule WithIndex64(Schedule schedule) {
+  schedule.index32 = false;
+  for (Schedule& island : schedule.islands) island = WithIndex64(std::move(island));
+  return schedule;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Variant>> Variant::Make(const Fusion& group, LaunchPlan plan) {
@@ -155,6 +165,12 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
       absl::StrAppend(text, text->empty() ? "" : "; ", fewer);
   }
   SEAM_ASSIGN_OR_RETURN(choice.variant, FindOrLower(schedule, origin));
+  // How large the terms of its indices are, only the kernel says.
+  if (HasIndex32(schedule) && !choice.variant->Sizes(context.sizes).ok()) {
+    SEAM_ASSIGN_OR_RETURN(const std::shared_ptr<Variant> wide,
+                          FindOrLower(WithIndex64(schedule), origin));
+    if (wide->Sizes(context.sizes).ok()) choice.variant = wide;
+  }
   SEAM_RETURN_IF_ERROR(CheckRoom(choice.variant->plan(), context.device));
   return choice;
 }

@@ -11,6 +11,7 @@
 #include "scheduler/held_steps.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/expand.h"
+#include "scheduler/kernel/index_terms.h"
 #include "scheduler/kernel/join.h"
 #include "scheduler/kernel/products.h"
 #include "scheduler/kernel/row_blocks.h"
@@ -255,6 +256,18 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   return kernel::ExpandTile(tile, expand);
 }
 
+// Of a launch with 32-bit indices: there is room for their terms.
+void RequireTerms(const Fusion& group, const KernelLaunch& launch, std::vector<Guard>* guards) {
+  if (!launch.kernel.index32) return;
+  SymImporter importer(group.shared_env().get());
+  for (size_t i = 0; i < launch.kernel.parameters.size(); ++i)
+    importer.Map(launch.kernel.parameters[i].node(), launch.arguments[i]);
+  const SymInt terms = importer.Import(kernel::LargestTerms(launch.kernel));
+  const SymInt fits = terms.is_valid() ? SymLe(terms, INT32_MAX) : SymInt(0);
+  if (Decide(fits) != true)
+    guards->push_back({fits, "32 bits hold the terms of an index, which cancel each other"});
+}
+
 // The plan's launches as phases of one. Their parameters are the group's symbols, the same for all.
 absl::Status JoinLaunches(std::string name, LaunchPlan* plan) {
   KernelLaunch joined;
@@ -390,6 +403,7 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
                           ExpandStage(stages[i], kernels[i], std::move(held[i]), backward));
     plan.launches.push_back(
         {std::move(kernel), std::move(kernels[i].sources), std::move(kernels[i].arguments)});
+    RequireTerms(group, plan.launches.back(), &plan.guards);
   }
   if (schedule.one_launch && plan.launches.size() > 1)
     SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "ir/symbolic/sym_node_factory.h"
 #include "ir/symbolic/sym_range.h"
@@ -93,6 +94,14 @@ bool SplitByAtom(const Poly& p, SymInt atom, Poly& cofactor, Poly& rest) {
   return !cofactor.is_zero();
 }
 
+// The terms of p, the constant among them, each as a polynomial.
+std::vector<Poly> TermByTerm(const Poly& p) {
+  std::vector<Poly> all;
+  for (const Term& t : p.terms) all.emplace_back().terms = {t};
+  if (p.constant != 0) all.emplace_back().constant = p.constant;
+  return all;
+}
+
 // Every term of `part` is in `whole` with the same sign and at least its size.
 bool Contains(const Poly& whole, const Poly& part) {
   if (!part.valid || part.terms.empty()) return false;
@@ -123,7 +132,8 @@ std::optional<Poly> WithRemainder(const Poly& rest, const Poly& factor, const Po
 }
 
 // Finds m*y - m*c*(y//c) in `p` and writes it m*(y % c). Also for y = t//d, where y//c is t//(d*c).
-// Purely structural, so that the result depends on `p` alone.
+// Where not all of what multiplies y//c belongs to a remainder, term by term: what is left of it
+// stays a division's. Purely structural, so that the result depends on `p` alone.
 void RestoreRemainders(Poly& p) {
   absl::InlinedVector<SymInt, 4> divisions;
   for (const Term& t : p.terms) {
@@ -144,13 +154,27 @@ void RestoreRemainders(Poly& p) {
       if (!SplitByAtom(p, division, cofactor, rest)) continue;
       const SymInt numerator = division.node()->children[0], divisor = division.node()->children[1];
       const Poly divisor_poly = Expand(divisor);
+      const auto remainder_of = [&](const Poly& multiple, const Poly& c, const Poly& others,
+                                    SymInt c_sym, SymInt y) -> std::optional<Poly> {
+        const std::optional<Poly> q = DivideExactly(multiple, c);
+        if (!q) return std::nullopt;
+        return WithRemainder(others, AddScaled(Poly{}, *q, -1), Expand(y), y, c_sym, division);
+      };
       const auto restore = [&](const Poly& c, SymInt c_sym, SymInt y) {
-        const std::optional<Poly> q = DivideExactly(cofactor, c);
-        if (!q) return false;
-        std::optional<Poly> r =
-            WithRemainder(rest, AddScaled(Poly{}, *q, -1), Expand(y), y, c_sym, division);
-        if (r) p = *std::move(r);
-        return r.has_value();
+        if (std::optional<Poly> all = remainder_of(cofactor, c, rest, c_sym, y)) {
+          p = *std::move(all);
+          return true;
+        }
+        bool any = false;
+        for (const Poly& term : TermByTerm(cofactor)) {
+          const std::optional<Poly> taken = Multiply(term, Atom(division));
+          if (!taken) continue;
+          if (std::optional<Poly> r = remainder_of(term, c, AddScaled(p, *taken, -1), c_sym, y)) {
+            p = *std::move(r);
+            any = true;
+          }
+        }
+        return any;
       };
       if (whole) {
         restore(divisor_poly, divisor, numerator);

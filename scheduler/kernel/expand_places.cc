@@ -21,17 +21,6 @@ namespace seam::kernel {
 absl::Status Expander::PlaceThreads() {
   const SymInt lane = Mod(out_.thread_x, 32), warp = FloorDiv(out_.thread_x, 32);
   SymInt cta = options_.split > 1 ? FloorDiv(out_.block_x, options_.split) : team_;
-  if (options_.tiles && options_.split > 1) {
-    // Numbers of their own: of tensors that lie across, sums of what they are made of would hold
-    // terms that are beyond 32 bits.
-    const auto bind = [&](const char* name, SymInt value) {
-      const SymInt symbol = out_.env->FreshSymbol(name, RangeOf(value).lo, RangeOf(value).hi);
-      w_.Bind(symbol, w_.Index(DType::I64, value));
-      return symbol;
-    };
-    cta = bind("set", cta);
-    part_ = bind("part", part_);
-  }
   if (options_.grid > 0) {
     // One round after the other, the last one without those for whom no rows are left.
     int64_t rows_per_cta = 1;

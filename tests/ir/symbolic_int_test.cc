@@ -283,6 +283,19 @@ TEST_F(SymbolicIntTest, MixedRadixDigitsComeBack) {
   }
 }
 
+// A quotient that stands for itself as well hides no remainder: its terms would be far larger than
+// what they add up to.
+TEST_F(SymbolicIntTest, RemaindersBesideTheirQuotients) {
+  const SymInt t = Sym("t", 0, 255), x = Sym("x", 0, 1 << 20), n = Dim("N"), m = Dim("M");
+  const SymInt index = n * Mod(t, 32) + 5 * FloorDiv(t, 32) + m * Mod(t, 32);
+  EXPECT_EQ(RangeOf(index).lo, 0) << index.ToString();
+  EXPECT_EQ(index.ToString(), "M*(t%32) + N*(t%32) + 5*(t//32)");
+  const SymInt digits = m * Mod(x, n) + 3 * Mod(FloorDiv(x, n), 7) + n * FloorDiv(x, 7 * n);
+  EXPECT_EQ(RangeOf(digits).lo, 0) << digits.ToString();
+  EXPECT_SYM_EQ(digits - 3 * Mod(FloorDiv(x, n), 7),
+                m * x - m * n * FloorDiv(x, n) + n * FloorDiv(x, 7 * n));
+}
+
 // One reshape read through another: [B, C*D] seen as [B*C, D].
 // The digits of x by 3 and 65 swapped and taken apart again: coefficients beyond half of the
 // divisor are rounded up, so that nothing stands in for x//3.

@@ -1,5 +1,5 @@
-// A group's schedule where the kernels of the heuristic's spill registers: others in its place, one
-// after the other, and in the end the best of them.
+// A group's schedule where the heuristic's does not do: its kernels spill registers, or the terms
+// of their indices take more than 32 bits.
 #include "runtime/group_program.h"
 
 #include <gmock/gmock.h>
@@ -64,6 +64,32 @@ TEST(GroupProgram, EasesWhatSpills) {
   const auto others = group.Choose(SchedulerKind::kReduction, other, nullptr);
   ASSERT_TRUE(others.ok()) << others.status();
   EXPECT_EQ(others->variant->plan().schedule, *others->chosen);
+}
+
+// Tensors that 32 bits index, but the terms of indices of threads that have no element, not.
+TEST(GroupProgram, HasIndicesOf64BitsWhereTermsNeedThem) {
+  absl::StatusOr<Fusion> fusion = ParseFusion(R"(fusion product {
+  symbol N
+  symbol M
+  input x: f32[N, M]
+  input y: f32[M, N]
+  z = permute(x, axes=[1, 0]) * y
+  output z
+})");
+  ASSERT_TRUE(fusion.ok()) << fusion.status();
+  GroupProgram group;
+  group.group = std::make_shared<const Fusion>(*std::move(fusion));
+  group.scheduler = SchedulerKind::kPointwise;
+  const ScheduleContext large{.sizes = {1024, 1 << 20}, .device = Devices()[0]};
+  const auto choice = group.Choose(SchedulerKind::kPointwise, large, nullptr);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_TRUE(choice->chosen->index32);
+  EXPECT_FALSE(choice->variant->plan().schedule.index32);
+  EXPECT_TRUE(choice->variant->Sizes(large.sizes).ok());
+  const ScheduleContext context{.sizes = {8192, 8192}, .device = Devices()[0]};
+  const auto usual = group.Choose(SchedulerKind::kPointwise, context, nullptr);
+  ASSERT_TRUE(usual.ok()) << usual.status();
+  EXPECT_TRUE(usual->variant->plan().schedule.index32);
 }
 
 }  // namespace

@@ -1,0 +1,20 @@
+// How large the terms of a kernel's indices come to, where they cancel each other.
+//
+// An index is a sum that has been simplified for all sizes at once. Its terms may be far larger
+// than what they add up to: of `S*(i mod N)`, which is written as `S*i - S*N*(i//N)`, each is. A
+// kernel of 32-bit indices (Kernel::index32) has room for the sums by the guard that bounds the
+// tensors; for such terms it takes a guard of its own.
+#pragma once
+
+#include "scheduler/kernel/kernel_ir.h"
+
+namespace seam::kernel {
+
+// The most that the positive terms, or the negative ones, of any sum that has both come to, over
+// all CTAs, threads and turns: of the kernel's parameters, in its environment; 0 if no sum has
+// both. Terms of one sign are no larger than their sum. Invalid where that is no expression that
+// SymInt can hold. Linear in the distinct nodes of the kernel's indices, loop bounds and
+// conditions, times what adding up their terms takes.
+SymInt LargestTerms(const Kernel& kernel);
+
+}  // namespace seam::kernel
