@@ -36,6 +36,17 @@ std::vector<AxisId> MemoryOrder(const SymVector& strides, AtomsOf atoms_of) {
   return order;
 }
 
+// The axes of an order as the group runs over them.
+std::vector<AxisId> AsRunOver(const absl::flat_hash_map<AxisId, std::vector<AxisId>>& lies_along,
+                              absl::Span<const AxisId> order) {
+  std::vector<AxisId> axes;
+  for (AxisId a : order) {
+    const auto it = lies_along.find(a);
+    Append(axes, it == lies_along.end() ? absl::MakeConstSpan(&a, 1) : it->second);
+  }
+  return axes;
+}
+
 // The axes along which an expression reads a dimension of its operand `k`: one that things are
 // looked up in along those of the positions, as if what they are at lay there.
 absl::Span<const AxisId> AtomsRead(const Fusion& group, const AxisMap& axes, ExprId e, int k,
@@ -45,6 +56,30 @@ absl::Span<const AxisId> AtomsRead(const Fusion& group, const AxisMap& axes, Exp
   if (!looks_up) return axes.operand_atoms(e, k, d);
   const ValId positions = group.operands(e)[1];  // Along one dimension, or as many as the result.
   return axes.operand_atoms(e, 1, std::min(d, group.rank(positions) - 1));
+}
+
+// Slices, pads, flips and concatenations change an axis, and leave what lies beside each other
+// along it beside each other: the axes that each of their operands' lies along in the end, among
+// those that the group runs over.
+absl::flat_hash_map<AxisId, std::vector<AxisId>> AxesBehindViews(const Fusion& group,
+                                                                 const AxisMap& axes,
+                                                                 const AxisSet& run_over) {
+  absl::flat_hash_map<AxisId, std::vector<AxisId>> behind;
+  for (uint32_t i = group.num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    const OpKind op = group.op(e);
+    if (op != OpKind::Slice && op != OpKind::Pad && op != OpKind::Flip && op != OpKind::Cat)
+      continue;
+    const ValId result = group.result(e, 0);
+    for (int k = 0; k < static_cast<int>(group.operands(e).size()); ++k) {
+      for (int d = 0; d < group.rank(result); ++d) {
+        const auto from = axes.operand_atoms(e, k, d), to = axes.atoms(result, d);
+        if (from.size() != 1 || from == to || absl::c_binary_search(run_over, from[0])) continue;
+        behind[from[0]] = AsRunOver(behind, to);
+      }
+    }
+  }
+  return behind;
 }
 
 bool Reduces(const Fusion& group, ExprId e) { return IsReduction(group.info(e).op_class); }
@@ -246,6 +281,7 @@ std::vector<std::vector<AxisId>> MemoryOrders(const Fusion& group, const GroupSh
                                               ValId v) {
   std::vector<std::vector<AxisId>> orders;
   const auto add = [&](std::vector<AxisId> order) {
+    order = AsRunOver(shape.lies_along, order);
     std::erase_if(order, [&](AxisId a) { return shape.axes.extent(a).is_same(1); });
     if (order.empty() || !Contains(shape.order, order.back())) return;
     std::erase_if(order, [&](AxisId a) { return !Contains(shape.order, a); });
@@ -388,7 +424,12 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   } else {  // What no output has is not run over: views follow their operands to where they are.
     for (ValId v : group.outputs()) all = Union(all, axes.axes(v));
   }
+  AxisSet run_over;
+  for (ExprId e : reductions) run_over = Union(run_over, axes.space(e));
+  for (ValId v : group.outputs()) run_over = Union(run_over, axes.axes(v));
+  shape.lies_along = AxesBehindViews(group, axes, run_over);
   auto consider = [&](std::vector<AxisId> order) {
+    order = AsRunOver(shape.lies_along, order);
     order.erase(
         std::remove_if(order.begin(), order.end(),
                        [&](AxisId a) { return !std::binary_search(all.begin(), all.end(), a); }),

@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "ir/fusion.h"
 #include "scheduler/schedule.h"
@@ -58,6 +59,10 @@ struct GroupShape {
   // NeighboursAsRows: the rows that were columns. What keeps the other rows merges their states.
   std::vector<AxisId> merged;
 
+  // Axes of operands that views shift, shorten or mirror: along which axes of the results they lie,
+  // slow to fast.
+  absl::flat_hash_map<AxisId, std::vector<AxisId>> lies_along;
+
   std::vector<SymInt> extents;  // Of all values, each once.
 
   SymInt row_extent = 1;  // Product over rows, in the group Fusion's symbols.
@@ -85,7 +90,7 @@ absl::StatusOr<GroupShape> NeighboursAcross(const Fusion& group, GroupShape shap
 
 // The axes of an input or output that the group runs over, slow to fast as they lie in memory, for
 // each way in which an input is read; without those of extent 1, and nothing where neighbours lie
-// along no axis of the group, as in a part of a tensor. Linear in the expressions.
+// along no axis of the group. Linear in the expressions.
 std::vector<std::vector<AxisId>> MemoryOrders(const Fusion& group, const GroupShape& shape,
                                               ValId v);
 

@@ -45,6 +45,10 @@ ValueFacts FactsOf(const Fusion& fusion) {
   facts.is_free_to_read.assign(fusion.num_vals(), true);
   facts.is_free_to_return.assign(fusion.num_vals(), true);
   std::vector<bool> row_major(fusion.num_vals(), true);  // As far as the views say.
+  // Where strides give its elements in the memory of what it is a view of.
+  std::vector<bool> has_strides(fusion.num_vals(), true);
+  // In memory that the caller has, or gets: what he wants of intermediate memory is copied.
+  std::vector<bool> is_callers(fusion.num_vals());
   facts.weightless.resize(fusion.num_vals());
   facts.is_view_of_source.resize(fusion.num_vals());
   const auto one_element = [&](ValId v) {
@@ -58,6 +62,7 @@ ValueFacts FactsOf(const Fusion& fusion) {
     const ValId v(i);
     const ExprId e = fusion.definition(v);
     facts.connects_readers[i] = !one_element(v);
+    is_callers[i] = !e.valid() || fusion.is_output(v);
     if (AxisMap::IsSource(fusion, v)) {
       facts.weightless[i] = !e.valid() && one_element(v);
       facts.is_view_of_source[i] = facts.is_read_of_source[i] = true;
@@ -86,9 +91,16 @@ ValueFacts FactsOf(const Fusion& fusion) {
     row_major[i] = keeps_order && row_major[from];
     facts.is_free_to_read[i] =
         row_major[i] || (op == OpKind::Permute && facts.is_free_to_read[from]);
-    facts.is_free_to_return[i] = facts.is_free_to_return[from] && op != OpKind::Pad &&
-                                 (op != OpKind::Reshape || row_major[i]);
-    if (fusion.is_output(v)) facts.is_free_to_read[i] = row_major[i];
+    has_strides[i] =
+        has_strides[from] && op != OpKind::Pad && (op != OpKind::Reshape || row_major[i]);
+    facts.is_free_to_return[i] = has_strides[i];
+    if (fusion.is_output(v)) {
+      facts.is_free_to_read[i] = row_major[i];
+      facts.is_free_to_return[i] =
+          has_strides[i] && is_callers[from] && !fusion.has_explicit_strides(v);
+      has_strides[i] = true;  // If only as a copy.
+    }
+    is_callers[i] = is_callers[i] || is_callers[from];
   }
   return facts;
 }

@@ -63,7 +63,7 @@ struct ValueFacts {
   std::vector<bool> is_read_of_source;
   // What a group of views can hand on without a copy: to other groups, which read it as dense in
   // the order of its dimensions or, through permutations alone, in another one; and to the caller,
-  // who takes any strides.
+  // who takes any strides unless he names some, of memory that is his.
   std::vector<bool> is_free_to_read, is_free_to_return;
 };
 ValueFacts FactsOf(const Fusion& fusion);  // All per value. Linear.

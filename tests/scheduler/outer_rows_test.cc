@@ -9,6 +9,7 @@
 #include "ir/text/parser.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -157,10 +158,12 @@ TEST(OuterRows, PivotsOfPassesThatGoBack) {
 }
 
 TEST(OuterRows, Clusters) {
+  testing::Part part;
   for (const int cluster : {2, 4, 16}) {
     for (const int warps : {2, 4, 8}) {
       for (const int64_t columns : {1, 37, 300}) {
         for (const bool persistent : {false, true}) {
+          if (!part.TakesNext()) continue;
           const Lay lay = {.vector = 4,
                            .lanes = 2,
                            .warps = warps,

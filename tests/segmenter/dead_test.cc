@@ -15,6 +15,7 @@
 #include "segmenter/segment.h"
 #include "tests/segmenter/random_fusion.h"
 #include "tests/segmenter/rule_guard.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -152,7 +153,7 @@ TEST(DeadTest, DiffTellsWhichSideHasIt) {
 // a home then, and every group is a Fusion of its own.
 TEST(DeadTest, RandomGraphs) {
   int with_dead_code = 0;
-  for (uint32_t seed = 1; seed <= 300; ++seed) {
+  for (uint32_t seed = 1; seed <= 300 / testing::kPart; ++seed) {
     const Fusion f = *RandomFusion(seed, 3 + static_cast<int>(seed % 25)).Make();
     const Segmentation live = Cut(f, {}), all = Cut(f, {"dead"});
     bool dead = false;
@@ -165,7 +166,7 @@ TEST(DeadTest, RandomGraphs) {
     for (GroupId g : all.segmented.groups())
       EXPECT_TRUE(ExtractGroup(all.segmented, g).ok()) << seed;
   }
-  EXPECT_GT(with_dead_code, 30);
+  EXPECT_GT(with_dead_code, 30 / testing::kPart);
 }
 
 }  // namespace

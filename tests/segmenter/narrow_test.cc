@@ -24,6 +24,7 @@
 #include "segmenter/traffic.h"
 #include "tests/segmenter/random_fusion.h"
 #include "tests/segmenter/rule_guard.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -360,7 +361,7 @@ std::vector<HostTensor> InputsOf(const Fusion& f, const SizeHints& sizes, uint64
 // outputs, and of the same results in every bit where no edge rounds.
 TEST(NarrowTest, ExactEdgesChangeNoBit) {
   int exact = 0, rounded = 0;
-  for (uint32_t seed = 0; seed < 600; ++seed) {
+  for (uint32_t seed = 0; seed < 600 / testing::kPart; ++seed) {
     SCOPED_TRACE(seed);
     const Fusion f = *RandomFusion(seed + 900000, 3 + static_cast<int>(seed % 38)).Make();
     SegmentOptions options;
@@ -396,8 +397,8 @@ TEST(NarrowTest, ExactEdgesChangeNoBit) {
         EXPECT_EQ((*expected)[i].data, (*actual)[i].data) << PrintFusion(*together);
     }
   }
-  EXPECT_GT(exact, 20);
-  EXPECT_GT(rounded, 20);
+  EXPECT_GT(exact, 20 / testing::kPart);
+  EXPECT_GT(rounded, 20 / testing::kPart);
 }
 
 }  // namespace
