@@ -95,7 +95,35 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
   return false;
 }
 
-// The same of neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache
+// Rows of fewer columns than a warp that reads a cache line of each would have lanes for, two to a
+// lane: experts' results, heads that share keys. More lanes along the rows then, and several warps
+// side by side.
+bool HoldFewColumns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kThreads = 256, kThreadsPerSm = 1024, kWaves = 2;
+  Schedule t = s;
+  LieAlongRows(sized, 128, t);
+  if (sized.columns < 1 || sized.columns >= 2 * t.lanes_per_row || sized.shape.crossed())
+    return false;
+  while (t.lanes_per_row > 1 && sized.columns < 2 * t.lanes_per_row) t.lanes_per_row /= 2;
+  t.warps_per_row = t.cluster = 1;
+  t.registers = static_cast<int>(CeilDivide(sized.columns, t.lanes_per_row));
+  const DeviceInfo& device = sized.context.device;
+  while (t.threads() < kThreads) {
+    Schedule more = t;
+    more.row_warps *= 2;
+    if (OuterCtas(sized, more) < kWaves * device.sms) break;
+    t = more;
+  }
+  const double words =
+      rows.Words(t.registers, t) + kAddressWords + static_cast<double>(RowWords(sized) * t.vector);
+  t.min_ctas_per_sm = std::clamp(static_cast<int>(65536 / (words * t.threads())), 1,
+                                 std::max(1, kThreadsPerSm / t.threads()));
+  t.persistent = true;
+  s = t;
+  return true;
+}
+
+// Neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache
 // line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
 // thread of so few has many registers.
 bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
@@ -200,6 +228,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Narrower vectors leave more registers for columns.
   const int row_words = RowWords(sized);
   while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
+  if (s.neighbours == 1 && HoldFewColumns(sized, rows, s)) return;
   if (s.neighbours == 1 && reads_again && BringOuter(sized, rows, s)) return;
   if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
   // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
