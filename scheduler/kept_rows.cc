@@ -15,7 +15,7 @@ namespace seam {
 KeptRows::KeptRows(const SizedGroup& sized, TracedKernel traced)
     : input_words_(sized.input_words),
       traced_(std::move(traced)),
-      has_online_sums_(!FindOnlineSums(traced_).empty()) {
+      online_sums_(static_cast<int>(FindOnlineSums(traced_).size())) {
   resident_.resize(traced_.tile.spaces.size());
   for (int space : traced_.held_spaces) resident_[space] = true;
 }
@@ -29,7 +29,7 @@ absl::StatusOr<KeptRows> KeptRows::Of(const SizedGroup& sized, const Schedule& s
 }
 
 bool KeptRows::GainsOnline(const Schedule& s) const {
-  return has_online_sums_ && (!s.persistent || (s.cluster > 1 && !s.outer));
+  return online_sums_ > 0 && (!s.persistent || (s.cluster > 1 && !s.outer));
 }
 
 double KeptRows::Words(int registers, const Schedule& s) const {

@@ -48,6 +48,7 @@ class KeptRows {
   // exponentials in the pass of its maximum (Schedule::online), for an exponential more of each
   // element.
   bool GainsOnline(const Schedule& s) const;
+  int online_sums() const { return online_sums_; }  // That may be folded so.
 
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them. A kernel that
   // knows more facts has more of them brought: rows in pieces, whose lengths copies have to know.
@@ -72,7 +73,7 @@ class KeptRows {
 
   double input_words_;
   TracedKernel traced_;
-  bool has_online_sums_;
+  int online_sums_;
   std::vector<bool> resident_;
 };
 

@@ -312,14 +312,15 @@ absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedu
     s.lanes_per_row = 32 / row_lanes;
     const int64_t each = CeilDivide(sized.columns, s.lanes_per_row);
     // A thread has few columns whole.
-    constexpr int kFewColumns = 32, kThreadsPerSm = 768, kOtherRegisters = 40;
+    constexpr int kFewColumns = 32, kThreadsPerSm = 768, kOtherRegisters = 24;
     const bool few = each <= kFewColumns;
     s.registers = few ? static_cast<int>(std::max<int64_t>(each, 1)) : kFewColumns / 2;
     s.warps_per_row = static_cast<int>(std::clamp<int64_t>(CeilDivide(each, s.registers), 1, 32));
     s.row_warps = std::max(1, 4 / s.warps_per_row);
     s.persistent = s.columns_per_step() >= sized.columns;
+    if (few) PinColumns(sized, s);
     if (few || states == 0) {
-      const int words = s.registers * (sized.input_words + 1 + states) + kOtherRegisters;
+      const int words = s.registers * (sized.input_words + states) + kOtherRegisters;
       s.min_ctas_per_sm = std::clamp(std::min(65536 / words, kThreadsPerSm) / s.threads(), 1, 32);
     }
   } else if (states == 0) {

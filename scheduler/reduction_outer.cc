@@ -95,15 +95,17 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
   return false;
 }
 
-// Rows of fewer columns than a warp that reads a cache line of each would have lanes for, two to a
-// lane: experts' results, heads that share keys. More lanes along the rows then, and several warps
-// side by side.
+// Rows of so few columns that a warp which reads a cache line of each has them all in hand:
+// experts' results, heads that share keys. No lane without two of them but along the rows, and
+// several warps side by side.
 bool HoldFewColumns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kThreads = 256, kThreadsPerSm = 1024, kWaves = 2;
   Schedule t = s;
   LieAlongRows(sized, 128, t);
-  if (sized.columns < 1 || sized.columns >= 2 * t.lanes_per_row || sized.shape.crossed())
+  if (sized.columns < 1 || sized.shape.crossed() ||
+      CeilDivide(sized.columns, t.lanes_per_row) * t.vector > kFewPoints) {
     return false;
+  }
   while (t.lanes_per_row > 1 && sized.columns < 2 * t.lanes_per_row) t.lanes_per_row /= 2;
   t.warps_per_row = t.cluster = 1;
   t.registers = static_cast<int>(CeilDivide(sized.columns, t.lanes_per_row));

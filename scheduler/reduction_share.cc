@@ -53,10 +53,16 @@ bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
       online ? VectorsOf(sized, s) > kLeastOnlineVectors : sized.columns > kLeastColumns;
   if (!are_long || sized.run < sized.columns || sized.rows < kRowsOfSm * sized.context.device.sms)
     return false;
-  int depth = 0;  // Of what rows are reduced to before others cross them.
-  for (size_t v = 0; v < shape.depth.size(); ++v)
-    if (!shape.finished[v]) depth = std::max(depth, shape.depth[v]);
-  return !WritesColumns(sized) && depth - online <= 1;
+  // What waits for what rows are reduced to goes over them again, but for sums beside a maximum.
+  int again = 0;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    const ExprId e(i);
+    const size_t v = sized.group->result(e, 0).index();
+    if (!IsReduction(sized.group->info(e).op_class) || shape.finished[v]) continue;
+    if (shape.depth[v] > 2) return false;
+    again += shape.depth[v] == 2;
+  }
+  return !WritesColumns(sized) && again <= (online ? rows.online_sums() : 0);
 }
 
 bool IsOneInputWithStates(const SizedGroup& sized) {

@@ -181,13 +181,17 @@ void RestoreRemainders(Poly& p) {
         continue;
       }
       for (const SymInt inner : divisions) {
-        if (inner == division || !inner.node()->children[0].is_same(numerator)) continue;
-        const std::optional<Poly> ratio =
-            DivideExactly(divisor_poly, Expand(inner.node()->children[1]));
+        if (inner == division) continue;
+        const SymInt inner_divisor = inner.node()->children[1];
+        const std::optional<Poly> ratio = DivideExactly(divisor_poly, Expand(inner_divisor));
         if (!ratio) continue;
         const SymInt ratio_sym = Build(*ratio);
+        // Of another numerator t, as (8*a + b)//8 is a + b//8.
+        const SymInt y = inner.node()->children[0].is_same(numerator)
+                             ? inner
+                             : sym_internal::Divide(numerator, inner_divisor);
         // floor(floor(t/d)/b) is floor(t/(d*b)) for positive b only.
-        if (RangeOf(ratio_sym).lo >= 0 && restore(*ratio, ratio_sym, inner)) break;
+        if (y.is_valid() && RangeOf(ratio_sym).lo >= 0 && restore(*ratio, ratio_sym, y)) break;
       }
     }
   }

@@ -294,6 +294,10 @@ TEST_F(SymbolicIntTest, RemaindersBesideTheirQuotients) {
   EXPECT_EQ(RangeOf(digits).lo, 0) << digits.ToString();
   EXPECT_SYM_EQ(digits - 3 * Mod(FloorDiv(x, n), 7),
                 m * x - m * n * FloorDiv(x, n) + n * FloorDiv(x, 7 * n));
+  // Rows of eight lanes, of which a CTA has 16.
+  const SymInt row = 16 * x + FloorDiv(t, 8);
+  const SymInt turned = m * Mod(row, n) + FloorDiv(row, n);
+  EXPECT_EQ(RangeOf(turned).lo, 0) << turned.ToString();
 }
 
 // One reshape read through another: [B, C*D] seen as [B*C, D].

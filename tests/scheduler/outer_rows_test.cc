@@ -262,5 +262,54 @@ TEST(OuterRows, SumsGoStepByStep) {
   }
 }
 
+// Experts' results, heads that share keys: no lane without a column, and several warps a CTA.
+TEST(OuterRows, FewColumns) {
+  const std::string text = R"(fusion few {
+  symbol M
+  symbol K
+  symbol N
+  input x: bf16[M, K, N]
+  input p: f32[M, K]
+  s = sum(cast(x, dtype=f32) * p[:, :, None], axes=[1])
+  output s
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  for (const int64_t columns : {1, 2, 3, 4, 8, 15}) {
+    const ScheduleContext context{.sizes = {16384, columns, 2048}, .device = *FindDevice("h200")};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_LE(s->lanes_per_row, std::max<int64_t>(columns / 2, 1)) << s->ToString();
+    EXPECT_GE(s->threads(), 128) << s->ToString();
+    EXPECT_TRUE(s->persistent) << s->ToString();
+    for (const int64_t n : {8, 72, 1027})
+      ExpectRight(text, {.sizes = {{"M", 3}, {"K", columns}, {"N", n}}});
+  }
+}
+
+// Channels in front, and a mean of all pixels: a thread has its pixel's classes, and SMs are full
+// of threads.
+TEST(OuterRows, FewColumnsThatOthersCross) {
+  const std::string text = R"(fusion pixels {
+  symbol B
+  symbol C
+  symbol P
+  input x: bf16[B, C, P]
+  f = cast(x, dtype=f32)
+  l = log(sum(exp(f - amax(f, axes=[1], keepdims=true)), axes=[1]))
+  s = mean(l, axes=[0, 1])
+  output s
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  const ScheduleContext context{.sizes = {32, 21, 103041}, .device = *FindDevice("h200")};
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->registers, 21) << s->ToString();
+  EXPECT_GE(s->min_ctas_per_sm * s->threads(), 512) << s->ToString();
+  for (const int64_t c : {1, 21, 32, 33, 100})
+    ExpectRight(text, {.sizes = {{"B", 2}, {"C", c}, {"P", 301}}});
+}
+
 }  // namespace
 }  // namespace seam

@@ -1,0 +1,93 @@
+// Along which axes of a group its tensors lie in memory, where views change these axes.
+#include "scheduler/group_shape.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "scheduler/schedulers.h"
+#include "tests/support/expect_right.h"
+
+namespace seam {
+namespace {
+
+using testing::ExpectRight;
+
+struct Case {
+  const char* what;
+  const char* input;
+  const char* body;  // Makes f, rows of f32, of x.
+};
+
+const Case kCases[] = {
+    {"slice", "f16[M, 3*N]", "f = cast(x[:, N:2*N], dtype=f32)"},
+    {"slices", "f16[M, 2*N]", "a = cast(x, dtype=f32)\n  f = a[:, 0:N] * a[:, N:2*N]"},
+    {"slice of a slice", "f16[M, 4*N]", "a = x[:, 0:2*N]\n  f = cast(a[:, N:2*N], dtype=f32)"},
+    {"pad", "f16[M, N-8]", "f = cast(pad(x, before=[0, 8], after=[0, 0]), dtype=f32)"},
+    {"flip", "f16[M, N]", "f = cast(flip(x, axes=[1]), dtype=f32)"},
+    {"cat", "f16[M, N]", "f = cast(cat(x, x, axis=1), dtype=f32)"},
+    {"parts of a slice", "f16[M, 2*N]",
+     "a = reshape(x[:, 0:N], sizes=[M, N//8, 8])\n"
+     "  f = cast(reshape(a, sizes=[M, N]), dtype=f32)"},
+};
+
+std::string Text(const Case& c, int axis) {
+  return absl::StrCat("fusion part {\n  symbol M\n  symbol N in [16, 65536]\n  input x: ", c.input,
+                      "\n  ", c.body, "\n  s = sum(f, axes=[", axis,
+                      "], keepdims=true)\n  y = cast(f - s, dtype=f16)\n  output y\n}\n");
+}
+
+// Whichever way they are read, columns are neighbours: of rows that are folded, of rows that are
+// not.
+TEST(GroupShapeTest, ViewsLieAlongWhatTheyBecome) {
+  for (const Case& c : kCases) {
+    for (const int axis : {0, 1}) {
+      SCOPED_TRACE(absl::StrCat(c.what, ", ", axis));
+      const absl::StatusOr<Fusion> group = ParseFusion(Text(c, axis));
+      ASSERT_TRUE(group.ok()) << group.status();
+      const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+      ASSERT_TRUE(shape.ok()) << shape.status();
+      EXPECT_EQ(shape->outer, axis == 0);
+    }
+  }
+}
+
+TEST(GroupShapeTest, PartsAreReadInVectors) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.what);
+    const absl::StatusOr<Fusion> group = ParseFusion(Text(c, 1));
+    ASSERT_TRUE(group.ok()) << group.status();
+    const ScheduleContext context{.sizes = {32768, 2048}, .device = *FindDevice("h200")};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(s.ok()) << s.status();
+    // A mirrored row has its elements one by one, neighbouring lanes neighbours.
+    EXPECT_EQ(s->vector, std::string(c.what) == "flip" ? 1 : 8) << s->ToString();
+    const bool of_eights = std::string(c.what) == "parts of a slice";
+    for (const int64_t n : {16, 72, of_eights ? 1032 : 1026}) {
+      ExpectRight(Text(c, 1), {.sizes = {{"M", 5}, {"N", n}}});
+      ExpectRight(Text(c, 0), {.sizes = {{"M", 37}, {"N", n}}});
+    }
+  }
+}
+
+// A tensor that is read as a whole as well lies along its own axis.
+TEST(GroupShapeTest, WhatIsReadWholeLiesAlongItsOwnAxis) {
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion both {
+  symbol M
+  symbol N
+  input x: f32[M, 2*N]
+  s = sum(x, axes=[1], keepdims=true)
+  y = x * s
+  output y
+})");
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_TRUE(shape->lies_along.empty());
+}
+
+}  // namespace
+}  // namespace seam
