@@ -28,12 +28,6 @@ bool HasIndex32(const Schedule& schedule) {
   return schedule.index32 || absl::c_any_of(schedule.islands, HasIndex32);
 }
 
-Schedule WithIndex64(Schedule schedule) {
-  schedule.index32 = false;
-  for (Schedule& island : schedule.islands) island = WithIndex64(std::move(island));
-  return schedule;
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Variant>> Variant::Make(const Fusion& group, LaunchPlan plan) {
@@ -80,6 +74,22 @@ absl::StatusOr<PlanSizes> Variant::Sizes(absl::Span<const int64_t> symbols) cons
     sizes.launches.push_back(std::move(launch));
   }
   return sizes;
+}
+
+Schedule WithIndex64(Schedule schedule) {
+  schedule.index32 = false;
+  for (Schedule& island : schedule.islands) island = WithIndex64(std::move(island));
+  return schedule;
+}
+
+absl::StatusOr<Schedule> WithIndicesFor(const Fusion& group, Schedule schedule,
+                                        absl::Span<const int64_t> symbols) {
+  const Scheduler* scheduler = FindScheduler(schedule.kind);
+  if (scheduler == nullptr || !HasIndex32(schedule)) return schedule;
+  SEAM_ASSIGN_OR_RETURN(LaunchPlan plan, scheduler->lower(group, schedule));
+  SEAM_ASSIGN_OR_RETURN(const std::shared_ptr<Variant> narrow,
+                        Variant::Make(group, std::move(plan)));
+  return narrow->Sizes(symbols).ok() ? std::move(schedule) : WithIndex64(std::move(schedule));
 }
 
 absl::Status CheckRoom(const LaunchPlan& plan, const DeviceInfo& device) {

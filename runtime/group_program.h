@@ -54,6 +54,13 @@ class Variant {
   std::vector<std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
+// The schedule of a heuristic, or where 32 bits do not hold the terms of its kernels' indices,
+// which only these say, the same with 64. Lowers it. Errors: as of that.
+absl::StatusOr<Schedule> WithIndicesFor(const Fusion& group, Schedule schedule,
+                                        absl::Span<const int64_t> symbols);
+// The schedule with 64-bit indices, and its islands'.
+Schedule WithIndex64(Schedule schedule);
+
 // Error: kResourceExhausted for a kernel of more threads, shared memory or CTAs of a cluster than
 // the device has, which else shows only when it is loaded.
 absl::Status CheckRoom(const LaunchPlan& plan, const DeviceInfo& device);

@@ -213,11 +213,16 @@ absl::StatusOr<Executable::Impl::GroupCall> Tuner::OnlyGroup(
 
 absl::StatusOr<std::vector<Schedule>> Tuner::SchedulesOf(const GroupCall& call,
                                                          absl::string_view fields) {
-  SEAM_ASSIGN_OR_RETURN(const Schedule heuristic,
+  SEAM_ASSIGN_OR_RETURN(const Schedule chosen,
                         FindScheduler(call.as)->choose(*call.group, call.context));
+  SEAM_ASSIGN_OR_RETURN(const Schedule heuristic,
+                        WithIndicesFor(*call.group, chosen, call.context.sizes));
   SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> schedules,
                         fields.empty() ? Alternatives(*call.group, heuristic, call.context)
                                        : Variants(*call.group, heuristic, call.context, fields));
+  if (heuristic != chosen) {
+    for (Schedule& s : schedules) s = WithIndex64(std::move(s));
+  }
   schedules.insert(schedules.begin(), heuristic);
   return schedules;
 }
