@@ -53,7 +53,7 @@ std::vector<const SymNode*> KeptRows::ColumnDivisors(bool of_shared) const {
   const kernel::TileKernel& tile = traced_.tile;
   std::vector<SymInt> indices;
   for (const kernel::TileValue& v : tile.values) {
-    if (!of_shared || IsShared(v)) indices.push_back(v.index);
+    if (!of_shared || IsShared(v) || v.kind == kernel::TileKind::Index) indices.push_back(v.index);
   }
   for (const kernel::TileStore& store : tile.stores) {
     if (!of_shared) indices.push_back(store.index);

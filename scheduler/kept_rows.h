@@ -27,7 +27,7 @@ class KeptRows {
 
   // The symbols of the group by which the index of a column is divided: where columns lie in pieces
   // or a part of them has a weight. Of all that is read and written, or of what several rows or
-  // columns share.
+  // columns share, and of positions that are computed with.
   std::vector<const SymNode*> ColumnDivisors(bool of_shared) const;
 
   // Registers for what all rows read alike at a point, weights above all.

@@ -184,7 +184,7 @@ void RestoreRemainders(Poly& p) {
         if (inner == division) continue;
         const SymInt inner_divisor = inner.node()->children[1];
         const std::optional<Poly> ratio = DivideExactly(divisor_poly, Expand(inner_divisor));
-        if (!ratio) continue;
+        if (!ratio || ratio->is_constant(1)) continue;
         const SymInt ratio_sym = Build(*ratio);
         // Of another numerator t, as (8*a + b)//8 is a + b//8.
         const SymInt y = inner.node()->children[0].is_same(numerator)

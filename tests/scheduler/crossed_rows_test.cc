@@ -10,6 +10,7 @@
 #include "scheduler/group_shape.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -45,9 +46,11 @@ constexpr char kBackward[] = R"(fusion layer_norm_backward {
 })";
 
 TEST(CrossedRows, NormBackwardAtManySizes) {
+  testing::Part part;
   for (int64_t m : {0, 1, 2, 37, 300}) {
-    for (int64_t n : {1, 8, 31, 64, 96, 1000, 1003, 4096})
-      ExpectRight(kBackward, {.sizes = {{"M", m}, {"N", n}}});
+    for (int64_t n : {1, 8, 31, 64, 96, 1000, 1003, 4096}) {
+      if (part.TakesNext()) ExpectRight(kBackward, {.sizes = {{"M", m}, {"N", n}}});
+    }
   }
 }
 

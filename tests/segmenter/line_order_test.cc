@@ -148,7 +148,7 @@ TEST(LineOrderTest, NamedGraphsAndExamples) {
 TEST(LineOrderTest, RandomGraphs) {
   testing::Dice dice(2);
 #ifdef SEAM_SANITIZE
-  constexpr uint32_t kSeeds = 6;  // Each is cut many times over, slowly here.
+  constexpr uint32_t kSeeds = 4;  // Each is cut many times over, slowly here.
 #else
   constexpr uint32_t kSeeds = 80;
 #endif
