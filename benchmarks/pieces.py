@@ -11,7 +11,6 @@ on the simulator, and compared with the reference. The tool is build/tools/seam,
 """
 import argparse
 import fnmatch
-import json
 import os
 import pathlib
 import re
@@ -20,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from transposed import bench
+from transposed import bench_all
 
 FOLDER = pathlib.Path(__file__).parent / 'pieces'
 
@@ -52,18 +51,9 @@ def main():
             print(f'{name}: {said}')
         print(f'{len(files) - len(wrong)} of {len(files)} right')
         return 1 if wrong else 0
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for file in files:
-            copy = pathlib.Path(folder) / file.name
-            shutil.copy(file, copy)
-            row = bench(copy, sizes_of(file, 'sizes'), options.repetitions)
-            rows.append(row)
-            print(f'{row["case"]:40} {row["sizes"]:40}',
-                  row.get('error') or f'{row["fraction"]:.2f} {row["us"]:9.2f} us, {row["kernels"]} kernels', flush=True)
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + '\n')
-    return 1 if any('error' in row for row in rows) else 0
+    with tempfile.TemporaryDirectory() as folder:  # Where their reports go as well.
+        timed = [(pathlib.Path(shutil.copy(file, folder)), sizes_of(file, 'sizes')) for file in files]
+        return bench_all(timed, options.repetitions, options.json)
 
 
 if __name__ == '__main__':

@@ -89,6 +89,19 @@ def bench(file, sizes, repetitions):
     return dict(case=file.stem, sizes=setting, fraction=float(found[1]) / 100, us=float(time[1]), kernels=int(found[2]))
 
 
+def bench_all(timed, repetitions, json_file):
+    """Times graphs in files, each with its sizes, prints a line each, and writes their rows. The exit code."""
+    rows = []
+    for file, sizes in timed:
+        row = bench(file, sizes, repetitions)
+        rows.append(row)
+        print(f'{row["case"]:40} {row["sizes"]:40}',
+              row.get('error') or f'{row["fraction"]:.2f} {row["us"]:9.2f} us, {row["kernels"]} kernels', flush=True)
+    if json_file:
+        pathlib.Path(json_file).write_text(json.dumps(rows, indent=1) + '\n')
+    return 1 if any('error' in row for row in rows) else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--only', metavar='PATTERN', default='*', help='cases whose name matches')
@@ -96,26 +109,18 @@ def main():
     parser.add_argument('--repetitions', type=int, default=3, metavar='N', help='timed repetitions of many calls each')
     parser.add_argument('--write', metavar='DIR', help='write the graphs to this folder, and time nothing')
     options = parser.parse_args()
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         into = pathlib.Path(options.write or folder)
         into.mkdir(parents=True, exist_ok=True)
+        timed = []
         for dtype in ('bf16', 'f32'):
             for name, inputs, body, outputs, sizes in cases():
                 file = into / f'{name}_{dtype}.seam'
                 if not fnmatch.fnmatch(file.stem, options.only):
                     continue
                 file.write_text(graph(name, dtype, inputs, body, outputs, sizes))
-                if options.write:
-                    continue
-                row = bench(file, sizes, options.repetitions)
-                rows.append(row)
-                print(f'{row["case"]:40} {row["sizes"]:30}',
-                      row.get('error') or f'{row["fraction"]:.2f} {row["us"]:9.2f} us, {row["kernels"]} kernels',
-                      flush=True)
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + '\n')
-    return 1 if any('error' in row for row in rows) else 0
+                timed.append((file, sizes))
+        return 0 if options.write else bench_all(timed, options.repetitions, options.json)
 
 
 if __name__ == '__main__':

@@ -82,16 +82,6 @@ Schedule WithIndex64(Schedule schedule) {
   return schedule;
 }
 
-absl::StatusOr<Schedule> WithIndicesFor(const Fusion& group, Schedule schedule,
-                                        absl::Span<const int64_t> symbols) {
-  const Scheduler* scheduler = FindScheduler(schedule.kind);
-  if (scheduler == nullptr || !HasIndex32(schedule)) return schedule;
-  SEAM_ASSIGN_OR_RETURN(LaunchPlan plan, scheduler->lower(group, schedule));
-  SEAM_ASSIGN_OR_RETURN(const std::shared_ptr<Variant> narrow,
-                        Variant::Make(group, std::move(plan)));
-  return narrow->Sizes(symbols).ok() ? std::move(schedule) : WithIndex64(std::move(schedule));
-}
-
 absl::Status CheckRoom(const LaunchPlan& plan, const DeviceInfo& device) {
   for (const KernelLaunch& launch : plan.launches) {
     const kernel::Kernel& kernel = launch.kernel;

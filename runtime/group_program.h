@@ -54,10 +54,6 @@ class Variant {
   std::vector<std::shared_ptr<const LoadedKernel>> kernels_;
 };
 
-// The schedule of a heuristic, or where 32 bits do not hold the terms of its kernels' indices,
-// which only these say, the same with 64. Lowers it. Errors: as of that.
-absl::StatusOr<Schedule> WithIndicesFor(const Fusion& group, Schedule schedule,
-                                        absl::Span<const int64_t> symbols);
 // The schedule with 64-bit indices, and its islands'.
 Schedule WithIndex64(Schedule schedule);
 

@@ -213,14 +213,14 @@ absl::StatusOr<Executable::Impl::GroupCall> Tuner::OnlyGroup(
 
 absl::StatusOr<std::vector<Schedule>> Tuner::SchedulesOf(const GroupCall& call,
                                                          absl::string_view fields) {
-  SEAM_ASSIGN_OR_RETURN(const Schedule chosen,
-                        FindScheduler(call.as)->choose(*call.group, call.context));
-  SEAM_ASSIGN_OR_RETURN(const Schedule heuristic,
-                        WithIndicesFor(*call.group, chosen, call.context.sizes));
+  const Program program = WholeProgram(call.group);
+  SEAM_ASSIGN_OR_RETURN(const GroupProgram::Choice choice,
+                        program.groups[0].Choose(call.as, call.context, nullptr));
+  const Schedule& heuristic = choice.variant->plan().schedule;
   SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> schedules,
                         fields.empty() ? Alternatives(*call.group, heuristic, call.context)
                                        : Variants(*call.group, heuristic, call.context, fields));
-  if (heuristic != chosen) {
+  if (heuristic != *choice.chosen) {  // Its indices take 64 bits, and so do the others'.
     for (Schedule& s : schedules) s = WithIndex64(std::move(s));
   }
   schedules.insert(schedules.begin(), heuristic);

@@ -125,9 +125,9 @@ bool HoldFewColumns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   return true;
 }
 
-// Neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache
-// line of each of the other columns, or half of one, such that an SM holds two of them, else one. A
-// thread of so few has many registers.
+// Neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache line of each
+// of the other columns, or half of one, such that an SM holds two of them, else one. A thread of so
+// few has many registers.
 bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kMostRegisters = 240;
   // More elements of narrow data than these compilers do not keep packed.

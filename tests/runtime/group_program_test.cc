@@ -86,15 +86,10 @@ TEST(GroupProgram, HasIndicesOf64BitsWhereTermsNeedThem) {
   EXPECT_TRUE(choice->chosen->index32);
   EXPECT_FALSE(choice->variant->plan().schedule.index32);
   EXPECT_TRUE(choice->variant->Sizes(large.sizes).ok());
-  const absl::StatusOr<Schedule> tuned_from =
-      WithIndicesFor(*group.group, *choice->chosen, large.sizes);
-  ASSERT_TRUE(tuned_from.ok()) << tuned_from.status();
-  EXPECT_EQ(*tuned_from, choice->variant->plan().schedule);
   const ScheduleContext context{.sizes = {8192, 8192}, .device = Devices()[0]};
   const auto usual = group.Choose(SchedulerKind::kPointwise, context, nullptr);
   ASSERT_TRUE(usual.ok()) << usual.status();
   EXPECT_TRUE(usual->variant->plan().schedule.index32);
-  EXPECT_EQ(*WithIndicesFor(*group.group, *usual->chosen, context.sizes), *usual->chosen);
 }
 
 }  // namespace

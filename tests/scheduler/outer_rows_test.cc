@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
@@ -227,14 +230,19 @@ TEST(OuterRows, ClustersThatShareRowsUnevenlyAreRefused) {
   EXPECT_TRUE(CheckSchedule(s).ok());
 }
 
+Schedule Chosen(const std::string& text, std::vector<int64_t> sizes, const char* device = "h200") {
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  const ScheduleContext context{.sizes = std::move(sizes), .device = *FindDevice(device)};
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  EXPECT_TRUE(s.ok()) << s.status();
+  EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
+  return *s;
+}
+
 TEST(OuterRows, ChosenSchedules) {
   const auto choose = [](const char* device, int64_t columns, int64_t rows) {
-    const absl::StatusOr<Fusion> group = ParseFusion(Norm("bf16"));
-    const ScheduleContext context{.sizes = {columns, rows}, .device = *FindDevice(device)};
-    const absl::StatusOr<Schedule> s =
-        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
-    EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
-    return *s;
+    return Chosen(Norm("bf16"), {columns, rows}, device);
   };
   EXPECT_EQ(choose("h200", 196, 65536).cluster, 1);   // A CTA has all of it.
   EXPECT_EQ(choose("h200", 3136, 16384).cluster, 8);  // A cache line of rows, kept.
@@ -245,20 +253,18 @@ TEST(OuterRows, ChosenSchedules) {
 
 // Nothing is held that is not read again: steps, of whole cache lines, and the next one under way.
 TEST(OuterRows, SumsGoStepByStep) {
-  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion sums {
+  const std::string text = R"(fusion sums {
   symbol P
   symbol C
   input x: bf16[P, C]
   s = sum(cast(x, dtype=f32), axes=[0])
   output s
-})");
+})";
   for (const auto& [columns, rows] : {std::pair(1024, 262144), {128, 65536}, {65536, 4096}}) {
-    const ScheduleContext context{.sizes = {columns, rows}, .device = *FindDevice("h200")};
-    const absl::StatusOr<Schedule> s =
-        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
-    EXPECT_FALSE(s->persistent) << s->ToString();
-    EXPECT_EQ(s->rows_per_cta() * 2, 128) << s->ToString();
-    EXPECT_EQ(s->cluster, 1) << s->ToString();
+    const Schedule s = Chosen(text, {columns, rows});
+    EXPECT_FALSE(s.persistent) << s.ToString();
+    EXPECT_EQ(s.rows_per_cta() * 2, 128) << s.ToString();
+    EXPECT_EQ(s.cluster, 1) << s.ToString();
   }
 }
 
@@ -273,15 +279,11 @@ TEST(OuterRows, FewColumns) {
   s = sum(cast(x, dtype=f32) * p[:, :, None], axes=[1])
   output s
 })";
-  const absl::StatusOr<Fusion> group = ParseFusion(text);
   for (const int64_t columns : {1, 2, 3, 4, 8, 15}) {
-    const ScheduleContext context{.sizes = {16384, columns, 2048}, .device = *FindDevice("h200")};
-    const absl::StatusOr<Schedule> s =
-        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
-    ASSERT_TRUE(s.ok()) << s.status();
-    EXPECT_LE(s->lanes_per_row, std::max<int64_t>(columns / 2, 1)) << s->ToString();
-    EXPECT_GE(s->threads(), 128) << s->ToString();
-    EXPECT_TRUE(s->persistent) << s->ToString();
+    const Schedule s = Chosen(text, {16384, columns, 2048});
+    EXPECT_LE(s.lanes_per_row, std::max<int64_t>(columns / 2, 1)) << s.ToString();
+    EXPECT_GE(s.threads(), 128) << s.ToString();
+    EXPECT_TRUE(s.persistent) << s.ToString();
     for (const int64_t n : {8, 72, 1027})
       ExpectRight(text, {.sizes = {{"M", 3}, {"K", columns}, {"N", n}}});
   }
@@ -300,13 +302,9 @@ TEST(OuterRows, FewColumnsThatOthersCross) {
   s = mean(l, axes=[0, 1])
   output s
 })";
-  const absl::StatusOr<Fusion> group = ParseFusion(text);
-  const ScheduleContext context{.sizes = {32, 21, 103041}, .device = *FindDevice("h200")};
-  const absl::StatusOr<Schedule> s =
-      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
-  ASSERT_TRUE(s.ok()) << s.status();
-  EXPECT_EQ(s->registers, 21) << s->ToString();
-  EXPECT_GE(s->min_ctas_per_sm * s->threads(), 512) << s->ToString();
+  const Schedule s = Chosen(text, {32, 21, 103041});
+  EXPECT_EQ(s.registers, 21) << s.ToString();
+  EXPECT_GE(s.min_ctas_per_sm * s.threads(), 512) << s.ToString();
   for (const int64_t c : {1, 21, 32, 33, 100})
     ExpectRight(text, {.sizes = {{"B", 2}, {"C", c}, {"P", 301}}});
 }
