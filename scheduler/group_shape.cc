@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
+#include "scheduler/sections.h"
 
 namespace seam {
 namespace {
@@ -190,6 +191,17 @@ KeptColumns ColumnsKeptBy(const GroupShape& shape, ExprId e) {
   return {{first, end}, {end, columns.end()}};
 }
 
+// A section's columns become the fastest ones, if they are not so in memory already.
+void PlaceSections(const Sections& sections, GroupShape& shape) {
+  const auto is_folded = [&](AxisId a) { return absl::c_binary_search(sections.folded, a); };
+  absl::c_stable_partition(shape.order, [&](AxisId a) { return !is_folded(a); });
+  for (AxisId a : shape.order) {
+    if (is_folded(a)) shape.sections.folded.push_back(a);
+    if (absl::c_binary_search(sections.columns, a)) shape.sections.columns.push_back(a);
+  }
+  shape.sections.size = sections.size;
+}
+
 // What a row has to hold, in `shape.held`.
 void HoldColumns(const Fusion& group, GroupShape& shape) {
   std::vector<AxisId> widest;
@@ -335,6 +347,13 @@ absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedul
                         : NeighboursAsRows(group, std::move(shape));
 }
 
+bool HoldsSections(const GroupShape& shape, const Schedule& s) {
+  const int64_t size = shape.sections.size;
+  return size == 1 || (s.persistent && !s.outer && !s.shift && !s.blocks && s.split == 1 &&
+                       s.cluster == 1 && s.grid == 0 && size % s.vector == 0 &&
+                       size / s.vector <= s.lanes_per_row);
+}
+
 GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {
   GroupShape finished = shape;
   finished.crossed_rows = std::move(finished.rows);
@@ -366,6 +385,11 @@ bool GroupShape::FoldsColumnsForRows(ExprId e) const {
   if (crosses[e.index()] != Crossing::kSomeRows) return false;
   const std::vector<AxisId>& of = crossed_rows.empty() ? rows : crossed_rows;
   return absl::c_any_of(axes.space(e), [&](AxisId a) { return !Contains(of, a); });
+}
+
+bool GroupShape::FoldsSections(ExprId e) const {
+  return sections.size > 1 && crosses[e.index()] == Crossing::kNone &&
+         axes.kept(e).size() > rows.size();
 }
 
 std::vector<AxisId> GroupShape::Run() const {
@@ -473,12 +497,22 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   shape.finished.resize(group.num_vals());
   if (absl::c_any_of(reductions, [&](ExprId e) { return axes.kept(e) != kept; })) {
     const std::vector<bool> free = FreeReductions(group, axes);
-    SEAM_ASSIGN_OR_RETURN(
-        kept,
+    absl::StatusOr<AxisSet> rows =
         ChooseRows(group, axes, reductions, free,
-                   shape.order.empty() ? std::nullopt : std::make_optional(shape.order.back())));
-    for (ExprId e : reductions)
-      shape.crosses[e.index()] = *CrossingOf(group, axes, e, free[e.index()], kept);
+                   shape.order.empty() ? std::nullopt : std::make_optional(shape.order.back()));
+    if (!rows.ok()) {
+      const Sections sections = FindSections(group, axes, reductions, all);
+      if (sections.missing != nullptr) {
+        return absl::UnimplementedError(
+            absl::StrCat(std::string(rows.status().message()), ": ", sections.missing));
+      }
+      kept = sections.rows;
+      PlaceSections(sections, shape);
+    } else {
+      kept = *std::move(rows);
+      for (ExprId e : reductions)
+        shape.crosses[e.index()] = *CrossingOf(group, axes, e, free[e.index()], kept);
+    }
     for (uint32_t i = 0; i < group.num_exprs(); ++i) {
       const ExprId e(i);
       const auto operands = group.operands(e);
@@ -499,6 +533,8 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
       shape.kept[e.index()] = ColumnsKeptBy(shape, e);
   }
   shape.outer = !shape.order.empty() && Contains(shape.rows, shape.order.back());
+  // Lanes lie along a row with sections, whatever lies beside each other in memory.
+  shape.outer &= shape.sections.size == 1;
   shape.row_extent = shape.Extent(shape.rows);
   HoldColumns(group, shape);
   return shape;

@@ -37,6 +37,13 @@ struct KeptColumns {
   std::vector<AxisId> inner;  // Columns that are faster.
 };
 
+// Where reductions of parts of a row stand beside those of whole rows (scheduler/sections.h).
+struct SectionAxes {
+  std::vector<AxisId> columns;  // What tells sections apart, slow to fast; a row's slow columns.
+  std::vector<AxisId> folded;   // The columns of one: a row's fast columns.
+  int64_t size = 1;             // So many; 1: there are no sections.
+};
+
 struct GroupShape {
   AxisMap axes;
   std::vector<AxisId> rows;   // Slow to fast.
@@ -49,6 +56,9 @@ struct GroupShape {
   // Whether rows fold columns for what crosses some of them: CTAs that share a row may leave a
   // state each.
   bool FoldsColumnsForRows(ExprId e) const;
+  SectionAxes sections;
+  // Whether a reduction has a result for each section of a row.
+  bool FoldsSections(ExprId e) const;
   std::vector<int> depth;  // Per value: how many reductions lie in a chain above it.
   int max_depth = 0;
 
@@ -76,7 +86,8 @@ struct GroupShape {
   std::vector<std::vector<AxisId>> held;
 };
 
-// Error: kUnimplemented where reductions keep different axes and do not cross each other's rows.
+// Error: kUnimplemented where reductions keep different axes, do not cross each other's rows and do
+// not fold sections of them.
 absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group);
 
 // The same group with its neighbouring columns as rows of their own: each channel of a group norm's
@@ -102,6 +113,10 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape);
 
 // The group's shape as a schedule sees it.
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule);
+
+// Whether a CTA holds whole rows and lanes of a warp whole sections of them; true where there are
+// none.
+bool HoldsSections(const GroupShape& shape, const Schedule& schedule);
 
 // The shape of what is finished after the rows have been crossed and has the axes `kept`: its rows
 // are all of them.

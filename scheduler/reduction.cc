@@ -1,7 +1,8 @@
 // Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
 // normalizations above all. Rows are what the reductions keep, columns what they fold. One
-// mechanism, seven arrangements (reduction_arrangements.h):
+// mechanism, eight arrangements (reduction_arrangements.h):
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
+//   sections the same where some reductions fold a part of a row's columns: a part to some lanes;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
 //   outer    rows are neighbours in memory: lanes and vectors along rows, warps down the columns;
 //            so they are where a few neighbouring columns are seen as rows, their states merged;
@@ -184,7 +185,14 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
+  const int64_t section = sized.shape.sections.size;
+  if (section > 1) limit = static_cast<int>(std::min<int64_t>(limit, section));
   SEAM_ASSIGN_OR_RETURN(KeptRows rows, ChooseAccess(sized, limit, s));
+  if (section > 1) {
+    SEAM_RETURN_IF_ERROR(ChooseSections(sized, s));
+    ChoosePasses(rows, s);
+    return s;
+  }
   SEAM_ASSIGN_OR_RETURN(const bool in_blocks, ChooseBlocks(sized, s));
   if (!in_blocks && GainsByShift(sized, rows, limit, s)) {
     Schedule shifted = s;
@@ -281,6 +289,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     return chosen;
   };
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  if (sized.shape.sections.size > 1) return choose(sized, s);
   if (AreNeighboursShort(sized)) {
     Schedule as_rows = s;
     as_rows.neighbours = static_cast<int>(sized.run);

@@ -16,6 +16,9 @@ namespace seam::reduction {
 // have the room.
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
+// The same of rows with sections. Errors: those of Trace.
+absl::Status ChooseSections(const SizedGroup& sized, Schedule& schedule);
+
 // Whether rows are those of one input of 16-bit data or narrower, in vectors of 16 bytes, beside a
 // word of weights a column, a layer norm's with both of its parameters, and nothing crosses them.
 bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,

@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/sections.h"
 
 namespace seam::reduction {
 namespace {
@@ -44,21 +45,28 @@ AxisId FastestAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) 
   return AxisId();
 }
 
-// What a kernel would have to do for reductions that RowsOf finds no rows for.
-const char* MissingPiece(const GroupSummary& summary) {
-  if (summary.held.size() > 1) {
-    return "two reductions whose results are used again keep different axes, and a kernel has one "
-           "kind of rows";
-  }
+// How the reductions see a row and its sections; the summary has the first of them only.
+Sections SectionsOf(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
+  Sections none;
+  none.missing =
+      summary.held.size() > 1
+          ? "two reductions whose results are used again keep different axes, and a kernel has one "
+            "kind of rows"
+          : "a reduction keeps the columns and some axes of the rows, and states of columns are "
+            "kept over all rows only";
   const AxisSet& rows = summary.held.empty() ? summary.kept.front() : summary.held.front();
-  for (const AxisSet& kept : summary.kept) {
-    if (kept != rows && IsSubset(rows, kept)) {
-      return "a reduction folds a part of each row's columns, and a row has one result, not one "
-             "for each of the others";
-    }
+  const bool of_parts = absl::c_any_of(
+      summary.kept, [&](const AxisSet& kept) { return kept != rows && IsSubset(rows, kept); });
+  if (!of_parts) return none;
+  if (summary.reductions.size() < static_cast<size_t>(summary.num_reductions)) {
+    none.missing = "a reduction folds a part of each row's columns beside many others";
+    return none;
   }
-  return "a reduction keeps the columns and some axes of the rows, and states of columns are kept "
-         "over all rows only";
+  if (summary.spaces.size() != 1) {
+    none.missing = "a reduction folds a part of each row's columns, and the group has other ones";
+    return none;
+  }
+  return FindSections(fusion, axes, summary.reductions, summary.spaces.front());
 }
 
 // States of each column that reductions across all rows keep.
@@ -135,11 +143,16 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
                             "one reduction needs all rows of another before it can go on, and no "
                             "axis is common to both");
   }
-  if (rows == nullptr) {
-    return Decision::Refuse(me, ReasonCode::kUnsupported, summary.reductions,
-                            MissingPiece(summary));
+  AxisSet kept;
+  if (rows != nullptr) {
+    kept = *rows;
+  } else {
+    const Sections sections = SectionsOf(fusion, axes, summary);
+    if (sections.missing != nullptr) {
+      return Decision::Refuse(me, ReasonCode::kUnsupported, summary.reductions, sections.missing);
+    }
+    kept = sections.rows;
   }
-  const AxisSet& kept = *rows;
   for (const AxisSet& held : summary.held) {
     if (!IsSubset(kept, held)) {
       return Decision::Refuse(
@@ -166,7 +179,6 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
                               "every element depends on a reduction over all of them");
     }
   }
-  (void)fusion;
   return Decision::Accept(me);
 }
 

@@ -19,7 +19,7 @@ constexpr double kStepCost = 0.02;
 }  // namespace
 
 void ScheduleCollector::Add(const Schedule& s, double cost, int steps) {
-  if (s == chosen_) return;
+  if (s == chosen_ || !HoldsSections(sized_.shape, s)) return;
   found_.push_back({cost * (1 + kStepCost * steps), s});
 }
 

@@ -114,6 +114,17 @@ const Tracer::Space& Tracer::SpaceOf(const std::vector<AxisId>& columns) {
   return spaces_.emplace(columns, std::move(space)).first->second;
 }
 
+// What has a value for each section of a row runs over all of the row's columns.
+bool Tracer::AreSections(const std::vector<AxisId>& columns) const {
+  return shape_.sections.size > 1 && columns == shape_.sections.columns;
+}
+
+const Tracer::Space& Tracer::SpaceOfSections() {
+  std::vector<AxisId> columns = shape_.sections.columns;
+  columns.insert(columns.end(), shape_.sections.folded.begin(), shape_.sections.folded.end());
+  return SpaceOf(columns);
+}
+
 // An axis' extent in the arithmetic of indices. One without elements is never indexed; it only must
 // not divide by zero.
 SymInt Tracer::Radix(AxisId a) {
@@ -185,10 +196,13 @@ SymInt Tracer::Address(ValId v, const Index& index) {
 absl::Status Tracer::TraceOutput(int output, ValId v) {
   if (IsEmpty(v)) return absl::OkStatus();
   const AxisSet axes = shape_.axes.axes(v);
-  const Space& space = SpaceOf(shape_.Columns(axes));
+  const std::vector<AxisId> columns = shape_.Columns(axes);
+  const bool of_sections = AreSections(columns);
+  const Space& space = of_sections ? SpaceOfSections() : SpaceOf(columns);
   const Index index =
       IndexAt(group_.rank(v), space, [&](int d) { return shape_.axes.atoms(v, d); });
   kernel::TileStore store;
+  if (of_sections) store.section = shape_.sections.size;
   SEAM_ASSIGN_OR_RETURN(store.value, At(v, index, 1));
   store.buffer = BufferOf(BufferSource::kOutput, output, v);
   store.index = Address(v, index);

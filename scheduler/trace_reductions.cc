@@ -95,12 +95,15 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
   const DType accumulator = AccumulatorType(group_, e);
   element = Cast(element, accumulator);
   const Crossing crossing = shape_.crosses[e.index()];
-  if (op == OpKind::Welford && !options_.chan_welford && crossing == Crossing::kNone)
-    return TwoPassWelford(e, element, here.id, depth, accumulator);
   kernel::TileReduction reduction;
   reduction.op = op;
   reduction.dtype = accumulator;
   reduction.operands = {element};
+  const bool of_sections = shape_.FoldsSections(e);
+  if (of_sections) {
+    reduction.over = kernel::Over::Sections;
+    reduction.section = shape_.sections.size;
+  }
   if (crossing == Crossing::kRows || crossing == Crossing::kAll) {
     reduction.over = crossing == Crossing::kAll ? kernel::Over::All : kernel::Over::Rows;
     reduction.predicate = FirstOfOthers(shape_.axes.space(e));
@@ -113,25 +116,27 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
   if (options_.split == 1) reduction.neighbours = NeighboursOf(e);
   reduction.apart = shape_.FoldsColumnsForRows(e) && options_.row_pieces > 1;
   reduction.pass = PassOf(depth, here.id);
+  if (op == OpKind::Welford && crossing == Crossing::kNone &&
+      (of_sections || !options_.chan_welford)) {
+    return TwoPassWelford(e, std::move(reduction), depth);
+  }
   if (kernel::NumComponents(op) == 2) reduction.position = index[group_.attributes(e).axes[0]];
   return Results(e, AddReduction(std::move(reduction), e), accumulator);
 }
 
 // Mean, then squared deviations from it: as accurate as merging, and two cheap exchanges.
-std::vector<TileId> Tracer::TwoPassWelford(ExprId e, TileId element, int space, int depth,
-                                           DType t) {
-  const int neighbours = NeighboursOf(e);
-  const TileId count = Count(e, t);
+std::vector<TileId> Tracer::TwoPassWelford(ExprId e, kernel::TileReduction sum, int depth) {
+  const DType t = sum.dtype;
+  const TileId element = sum.operands[0], count = Count(e, t);
   const TileId one = Constant(t, FloatScalar(1));
   const TileId divisor = Map(OpKind::Maximum, t, {count, one});
-  kernel::TileReduction sum{OpKind::Sum, t, {element}};
-  sum.neighbours = neighbours;
-  sum.pass = PassOf(depth, space);
+  sum.op = OpKind::Sum;
+  kernel::TileReduction squares = sum;
+  const int space = pass_keys_[sum.pass].second;
   const TileId mean = Map(OpKind::Div, t, {Result(AddReduction(std::move(sum), e), 0, t), divisor});
   const TileId deviation = Map(OpKind::Sub, t, {element, mean});
-  kernel::TileReduction squares{OpKind::Sum, t, {deviation, deviation}};
+  squares.operands = {deviation, deviation};
   squares.products = true;
-  squares.neighbours = neighbours;
   squares.pass = PassOf(depth + 1, space);
   const TileId m2 = Result(AddReduction(std::move(squares), e), 0, t);
   return {mean, m2, count};

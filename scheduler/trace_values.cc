@@ -120,7 +120,8 @@ absl::StatusOr<TileId> Tracer::Pointwise(ExprId e, ValId v, const Index& index, 
 }
 
 absl::StatusOr<TileId> Tracer::ReductionResult(ExprId e, ValId v, const Index& index) {
-  const Index own = IndexAt(group_.rank(v), {-1, row_coordinates_},
+  const Space of_rows{-1, row_coordinates_};
+  const Index own = IndexAt(group_.rank(v), shape_.FoldsSections(e) ? SpaceOfSections() : of_rows,
                             [&](int d) { return shape_.axes.atoms(v, d); });
   for (int d = 0; d < group_.rank(v); ++d) {
     if (group_.domain(v)[d].is_broadcast()) continue;  // Where anything is wanted, it is element 0.

@@ -51,6 +51,8 @@ class Tracer {
   SymInt FirstOfOthers(const AxisSet& axes);
   std::map<AxisId, SymInt> Coordinates(const std::vector<AxisId>& axes, SymInt linear);
   const Space& SpaceOf(const std::vector<AxisId>& columns);
+  bool AreSections(const std::vector<AxisId>& columns) const;
+  const Space& SpaceOfSections();
   int BufferOf(BufferSource::Kind kind, int index, ValId v);
   int AddBuffer(BufferSource source, kernel::Buffer buffer);
   SymInt Address(ValId v, const Index& index);
@@ -72,7 +74,7 @@ class Tracer {
   // Reductions.
   absl::StatusOr<const std::vector<TileId>*> EnsureReduction(ExprId e);
   absl::StatusOr<std::vector<TileId>> Reduce(ExprId e);
-  std::vector<TileId> TwoPassWelford(ExprId e, TileId element, int space, int depth, DType t);
+  std::vector<TileId> TwoPassWelford(ExprId e, kernel::TileReduction sum, int depth);
   std::vector<TileId> MergePartials(ExprId e);
   SymInt StateOfRow(ExprId e, int* space);
   SymInt MergeSpace(SymInt parts, int* id);

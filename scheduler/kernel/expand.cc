@@ -175,6 +175,7 @@ absl::Status Expander::Prepare() {
     resident.push_back(spaces_[s].persistent && !options_.reread);
   }
   for (const TileReduction& r : tile_.reductions) {
+    if (r.over == Over::Sections) SEAM_RETURN_IF_ERROR(CheckSection(r));
     if (r.over == Over::Rows && at_.rows_per_cta > 1 && options_.grid > 0 &&
         !spaces_[tile_.passes[r.pass].space].persistent) {
       return absl::InternalError(
@@ -197,6 +198,20 @@ absl::Status Expander::Prepare() {
   ChooseFills();
   FindFolded();
   if (!kept.empty()) absl::StrAppend(&out_.summary, "\n", kept);
+  return absl::OkStatus();
+}
+
+// A section lies with some lanes, a vector each, and its result with all of them.
+absl::Status Expander::CheckSection(const TileReduction& r) const {
+  const std::vector<int>& masks = at_.column_lane_masks;
+  const int64_t lanes = r.section / vector_;
+  const bool neighbours = lanes == 1 || (!masks.empty() && masks[0] == 1);
+  if (outer_ || has_ends_ || tiles_ || options_.odd_run > 0 || options_.blocks || cluster_ > 1 ||
+      r.section % vector_ != 0 || lanes > int64_t{1} << masks.size() || !neighbours ||
+      !spaces_[tile_.passes[r.pass].space].persistent) {
+    return absl::InternalError(
+        absl::StrCat("kernel ", tile_.name, ": sections of ", r.section, " columns"));
+  }
   return absl::OkStatus();
 }
 
@@ -254,9 +269,12 @@ absl::Status Expander::ExpandPass(int pass) {
     }
   }
   const size_t folded = accumulators.size();
+  std::vector<Accumulator> of_sections;
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
     if (tile_.reductions[i].pass == pass && tile_.reductions[i].over == Over::SomeColumns)
       accumulators.push_back(NewAccumulator(static_cast<int>(i)));
+    if (tile_.reductions[i].pass == pass && tile_.reductions[i].over == Over::Sections)
+      of_sections.push_back(NewAccumulator(static_cast<int>(i)));
   }
   // Those that keep some columns: folded after each step, or after the last one.
   std::vector<Accumulator> by_step(accumulators.begin() + static_cast<int64_t>(folded),
@@ -266,6 +284,7 @@ absl::Status Expander::ExpandPass(int pass) {
       [&](const Accumulator& a) { return IsKeptByStep(a) && !space.steps.is_same(1); });
   const std::vector<Accumulator> in_the_end(split, by_step.end());
   by_step.erase(split, by_step.end());
+  accumulators.insert(accumulators.end(), of_sections.begin(), of_sections.end());
   for (const Accumulator& a : across_rows_) {
     if (tile_.reductions[a.id].pass == pass) accumulators.push_back(a);
   }
@@ -348,6 +367,7 @@ absl::Status Expander::ExpandPass(int pass) {
     });
   }
   accumulators.resize(folded);
+  for (const Accumulator& a : of_sections) FoldSections(a);
   LeaveAfterSteps(in_the_end);
   const bool synchronized = FoldAcrossThreads(accumulators);
   if (!in_the_end.empty() && !synchronized) w_.Emit(CtaSync{});
@@ -390,7 +410,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
   for (TileId id : ids) {
     const TileValue& value = tile_.values[id];
     const Level level = levels_[id];
-    if (level <= Level::kRow) continue;
+    if (level <= Level::kRow || value.kind == TileKind::ReduceResult) continue;
     if (holds_.computed[id] && HoldAcrossPasses(id, space)) continue;
     if (IsLoadedFirst(id, space)) {
       LoadForStep(id, space, importer, mask);
@@ -479,7 +499,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       for (size_t i = 0; i < stores.size(); ++i) {
         if (staged[i] >= 0) {
           w_.Set(staged[i], across[i] ? SlotInTile() : v_, OpKind::Copy, {Read(stores[i]->value)});
-        } else {
+        } else if (stores[i]->section == 1) {
           EmitScalarStore(*stores[i], importer, mask);
         }
       }
@@ -493,6 +513,7 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     }
     for (size_t i = 0; i < stores.size(); ++i) {
       if (staged[i] >= 0 && !across[i]) EmitVectorStore(*stores[i], staged[i], importer, mask);
+      if (stores[i]->section > 1) EmitSectionStore(*stores[i], space, mask);
     }
   };
   // Where rows end inside a vector, the vectors that lie wholly inside, nearly all of them, are
@@ -525,7 +546,8 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
       if (a.shifts_elements()) StartStep(a, mask);
     }
     for (size_t i = 0; i < accumulators.size(); ++i)
-      neutral[i] = !DependsOn(mask, v_) && IsNeutralOutside(accumulators[i]);
+      neutral[i] = !DependsOn(mask, v_) &&
+                   (IsOfSections(accumulators[i]) || IsNeutralOutside(accumulators[i]));
     const bool all_neutral = absl::c_all_of(neutral, [](bool n) { return n; });
     const auto unit = [&] {
       if (at_ends_)

@@ -97,7 +97,9 @@ void Expander::TakeOwnRows() {
 // Whether a pass over vectors that stay in shared memory is a loop: nothing that lies in registers
 // is found by the number of the vector.
 bool Expander::RollsUnits(const std::vector<Accumulator>& accumulators) const {
+  const auto is_of_sections = [](auto& r) { return r.over == Over::Sections; };
   return !async_.empty() && options_.reread && registers_ >= kRolled && !at_ends_ &&
+         absl::c_none_of(tile_.reductions, is_of_sections) &&
          absl::c_none_of(places_,
                          [&](const auto& entry) { return DependsOn(entry.second.slot, u_); }) &&
          absl::c_none_of(accumulators, [&](const Accumulator& a) {

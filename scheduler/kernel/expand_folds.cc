@@ -17,14 +17,19 @@ DType Expander::ExchangedType(DType dtype) {
 Expander::Accumulator Expander::NewAccumulator(int id) {
   const TileReduction& r = tile_.reductions[id];
   Accumulator a{id, {}};
-  const bool each_column = r.over == Over::Rows;
+  const bool each_column = r.over == Over::Rows, of_sections = r.over == Over::Sections;
   const int64_t points = registers_ * vector_ + (has_ends_ ? ends_.registers : 0);
-  const int slots = each_column ? static_cast<int>(points) : DependsOn(SlotOf(a), v_) ? vector_ : 1;
+  const int slots = each_column                ? static_cast<int>(points)
+                    : of_sections              ? static_cast<int>(registers_)
+                    : DependsOn(SlotOf(a), v_) ? vector_
+                                               : 1;
   for (int c = 0; c < NumComponents(r); ++c)
     a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
   if (each_column) {
     OverUnits([&] { OverElements([&] { SetNeutral(a); }); });
     AtEnds([&] { OverUnits([&] { SetNeutral(a); }); });
+  } else if (of_sections) {
+    OverUnits([&] { SetNeutral(a); });
   } else if (!IsKeptByStep(a)) {
     OverStates(a, [&] { SetNeutral(a); });
   }
@@ -84,6 +89,7 @@ SymInt Expander::SlotOf(const Accumulator& a) const {
   if (a.single) return 0;
   const Over over = tile_.reductions[a.id].over;
   if (over == Over::Rows) return slot_ + u_ * vector_ + v_;
+  if (over == Over::Sections) return u_;
   if (over == Over::SomeColumns && !outer_)
     return kept_.at(a.id).window.per_state == 1 ? v_ : SymInt(0);
   return RowSlot();
@@ -484,6 +490,24 @@ void Expander::FoldLanes(const Accumulator& a, const std::vector<int>& masks) {
       return second;
     });
   }
+}
+
+// Of each of a thread's vectors the lanes that have the rest of its section exchange their states.
+void Expander::FoldSections(const Accumulator& a) {
+  const TileReduction& r = tile_.reductions[a.id];
+  const int64_t lanes = r.section / vector_;
+  OverUnits([&] {
+    for (int mask : at_.column_lane_masks) {
+      if (mask >= lanes) break;
+      StateOperands theirs;
+      for (int fragment : a.fragments) {
+        theirs.push_back(Operand::Reg(w_.NewFragment("s", w_.dtype(fragment))));
+        w_.Emit(ShuffleXor{theirs.back().fragment, 0, Operand::Reg(fragment, u_), mask});
+      }
+      MergeState(w_, r.op, a.fragments, u_, theirs);
+    }
+  });
+  states_[a.id] = a.fragments;
 }
 
 // The fragment as stores to other CTAs move it.

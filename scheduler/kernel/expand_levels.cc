@@ -61,7 +61,8 @@ std::vector<TileId> Expander::Collect(int pass) {
 Expander::Level Expander::LevelOf(const TileValue& value, const TileSpace& space,
                                   SpaceState& state) {
   if (value.kind == TileKind::Constant) return Level::kConstant;
-  if (value.kind == TileKind::ReduceResult) return Level::kRow;
+  if (value.kind == TileKind::ReduceResult)
+    return IsOfSection(tile_, value) ? Level::kUnit : Level::kRow;
   bool column = UsesColumn(value.index, space) || UsesColumn(value.predicate, space);
   bool lane = DependsOn(state.importer->Import(value.index), v_) ||
               DependsOn(state.importer->Import(value.predicate), v_);

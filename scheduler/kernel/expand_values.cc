@@ -21,7 +21,8 @@ Operand Expander::Read(TileId id) {
   if (value.kind == TileKind::Constant) return Operand::Const(value.dtype, value.constant);
   if (const auto copy = cleared_.find(id); copy != cleared_.end()) return copy->second;
   if (value.kind == TileKind::ReduceResult) {
-    return Operand::Reg(states_.at(value.reduction)[value.component], RowSlot());
+    return Operand::Reg(states_.at(value.reduction)[value.component],
+                        IsOfSection(tile_, value) ? u_ : RowSlot());
   }
   if (auto row = row_values_.find(id); row != row_values_.end())
     return Operand::Reg(row->second, RowSlot());
@@ -383,7 +384,8 @@ void Expander::LoadNextStep() {
 }
 
 Access Expander::StoreAccess(const TileStore& store, SymImporter& importer) const {
-  if (vector_ == 1 || DependsOn(importer.Import(store.predicate), v_)) return {};
+  if (vector_ == 1 || store.section > 1 || DependsOn(importer.Import(store.predicate), v_))
+    return {};
   Store out{};
   SetPlace(store, importer, out);
   const Access access =
@@ -416,6 +418,14 @@ void Expander::EmitScalarStore(const TileStore& store, SymImporter& importer, Sy
   SetPlace(store, importer, out);
   out.predicate = SymAnd(importer.Import(store.predicate), mask);
   w_.Emit(out);
+}
+
+// A value of the section that the vector at hand is in, if it is the first of one.
+void Expander::EmitSectionStore(const TileStore& store, const SpaceState& space, SymInt mask) {
+  const SymInt first = SymEq(Mod(space.column, store.section), 0);
+  const auto at_first = [&] { EmitScalarStore(store, *space.importer, SymAnd(mask, first)); };
+  if (vector_ == 1) return at_first();
+  w_.Loop(v_, 1, true, at_first);
 }
 
 void Expander::EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer,

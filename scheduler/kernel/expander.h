@@ -202,6 +202,7 @@ class Expander {
   // Passes.
   void BeginInTurn();
   absl::Status Prepare();
+  absl::Status CheckSection(const TileReduction& r) const;
   HoldLimits Limits() const;
   absl::Status ExpandPass(int pass);
   int64_t PassesBefore(int pass) const;
@@ -271,6 +272,7 @@ class Expander {
   Access StoreAccess(const TileStore& store, SymImporter& importer) const;
   void SetPlace(const TileStore& store, SymImporter& importer, Store& out) const;
   void EmitScalarStore(const TileStore& store, SymImporter& importer, SymInt mask);
+  void EmitSectionStore(const TileStore& store, const SpaceState& space, SymInt mask);
   void EmitVectorStore(const TileStore& store, int fragment, SymImporter& importer, SymInt mask);
   void EmitRowStore(const TileStore& store, SymImporter& importer);
   int BufferAlignment(int buffer) const { return tile_.buffers[buffer].alignment_bytes; }
@@ -328,6 +330,10 @@ class Expander {
   void UnshiftBy(const Accumulator& a, Operand part);
   bool FoldAcrossThreads(const std::vector<Accumulator>& accumulators);
   void FoldLanes(const Accumulator& a, const std::vector<int>& masks);
+  bool IsOfSections(const Accumulator& a) const {
+    return tile_.reductions[a.id].over == Over::Sections;
+  }
+  void FoldSections(const Accumulator& a);
   void ScatterLanes(const Accumulator& a, const std::vector<int>& arrays, SymInt place);
   void LeaveStates(const Accumulator& a, const std::vector<int>& arrays, SymInt place,
                    SymInt leader);

@@ -30,6 +30,11 @@ const char* PlaceName(Place place) {
 
 }  // namespace
 
+bool IsOfSection(const TileKernel& k, const TileValue& value) {
+  return value.kind == TileKind::ReduceResult &&
+         k.reductions[value.reduction].over == Over::Sections;
+}
+
 bool DependsOnColumn(const TileKernel& k, SymInt e) {
   return absl::c_any_of(k.spaces, [&](const TileSpace& space) {
     return space.column.is_symbolic() && DependsOn(e, space.column);
@@ -39,7 +44,7 @@ bool DependsOnColumn(const TileKernel& k, SymInt e) {
 std::vector<bool> VaryingWithColumn(const TileKernel& k) {
   std::vector<bool> varies;
   for (const TileValue& v : k.values) {
-    varies.push_back(DependsOnColumn(k, v.index) || DependsOnColumn(k, v.predicate) ||
+    varies.push_back(IsOfSection(k, v) || DependsOnColumn(k, v.index) || DependsOnColumn(k, v.predicate) ||
                      absl::c_any_of(v.operands, [&](TileId id) { return varies[id]; }) ||
                      absl::c_any_of(v.lets, [&](int let) { return varies[k.lets[let].value]; }));
   }
@@ -121,6 +126,7 @@ std::string PrintTile(const TileKernel& k) {
           &text, "    reduction ", i, " = ",
           r.over == Over::Rows          ? "across rows "
           : r.over == Over::All         ? "across all "
+          : r.over == Over::Sections    ? absl::StrCat("of each ", r.section, " columns, ")
           : r.over == Over::SomeColumns ? absl::StrCat("for each of ", r.kept.ToString(), ", ",
                                                        r.inner.ToString(), " columns apart, ")
                                         : "",
@@ -138,6 +144,7 @@ std::string PrintTile(const TileKernel& k) {
       if (s.pass != static_cast<int>(p)) continue;
       absl::StrAppend(&text, "    store ", k.buffers[s.buffer].name, "[", s.index.ToString(),
                       "] = %", s.value);
+      if (s.section > 1) absl::StrAppend(&text, " once each ", s.section, " columns");
       if (!s.predicate.is_same(1)) absl::StrAppend(&text, " if ", s.predicate.ToString());
       absl::StrAppend(&text, "\n");
     }

@@ -4,7 +4,7 @@
 // A kernel runs over rows, which are independent of each other but for neighbours that a reduction
 // folds together, and for each row through passes in order. A pass runs over the columns of one
 // space; it may fold reductions over them and store values. The result of a reduction is one value
-// a row and can be read in every later pass. Values are a directed acyclic graph at one point (row,
+// a row, or one a section of so many neighbouring columns, and can be read in every later pass. Values are a directed acyclic graph at one point (row,
 // column):
 //
 //   row --+-- pass 0 over space 0:  m = sum(load x)            load, map    -> reduce
@@ -96,10 +96,10 @@ struct TileSpace {
   bool whole = false;  // Where CTAs share a row, each of them runs over all of these columns.
 };
 
-// What a reduction folds: the columns of each row; some of them, each of the others by itself; all
-// rows, each column by itself; or everything. All but the first end as partial states in memory;
-// the last two are for kernels whose CTAs take rows in turn.
-enum class Over : uint8_t { Columns, SomeColumns, Rows, All };
+// What a reduction folds: the columns of each row; those of each section of a row; some of them,
+// each of the others by itself; all rows, each column by itself; or everything. All but the first
+// two end as partial states in memory; the last two are for kernels whose CTAs take rows in turn.
+enum class Over : uint8_t { Columns, Sections, SomeColumns, Rows, All };
 
 // Folds `operands` over the points of the space of its pass. One operand, the element; or two whose
 // product it is; or, when `merge`, the components of a partial state. Components of a state: one;
@@ -124,6 +124,8 @@ struct TileReduction {
   // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
   // a state for each of these.
   SymInt kept = 1, inner = 1;
+  // Over sections: of so many neighbouring columns from a multiple of it on, a power of two.
+  int64_t section = 1;
   int pass = 0;
 };
 
@@ -132,6 +134,8 @@ struct TileStore {
   int buffer = -1;
   SymInt index = 0;
   SymInt predicate = 1;
+  // The value is the same for so many columns beside each other, of which the first has it stored.
+  int64_t section = 1;
   int pass = 0;
 };
 
@@ -159,6 +163,8 @@ int NumComponents(OpKind reduction);
 int NumComponents(const TileReduction& reduction);
 DType ComponentType(OpKind reduction, DType dtype, int component);
 
+// Whether it is the result of a reduction over sections, which varies from one to the next.
+bool IsOfSection(const TileKernel& kernel, const TileValue& value);
 // Whether an index or a mask has a column of any space in it.
 bool DependsOnColumn(const TileKernel& kernel, SymInt e);
 // Per value: whether it varies from column to column of a row. Linear in the values.

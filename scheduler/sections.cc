@@ -1,0 +1,70 @@
+#include "scheduler/sections.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/algorithm/container.h"
+
+namespace seam {
+
+Sections FindSections(const Fusion& fusion, const AxisMap& axes,
+                      absl::Span<const ExprId> reductions, const AxisSet& space) {
+  Sections found;
+  const auto missing = [&](const char* what) {
+    found.missing = what;
+    return found;
+  };
+  AxisSet kept;  // By what folds sections.
+  found.rows = kept = axes.kept(reductions[0]);
+  for (ExprId e : reductions) {
+    if (axes.kept(e).size() < found.rows.size()) found.rows = axes.kept(e);
+    if (axes.kept(e).size() > kept.size()) kept = axes.kept(e);
+  }
+  if (kept == found.rows || !IsSubset(found.rows, kept)) {
+    return missing(
+        "two reductions whose results are used again keep different axes, and neither keeps all "
+        "that the other one does");
+  }
+  for (ExprId e : reductions) {
+    if (axes.kept(e) != found.rows && axes.kept(e) != kept)
+      return missing("reductions fold parts of each row's columns of more than one kind");
+    if (axes.space(e) != space) {
+      return missing(
+          "a reduction folds a part of each row's columns, and another one does not run over all "
+          "of them");
+    }
+  }
+  found.columns = Difference(kept, found.rows);
+  found.folded = Difference(space, kept);
+  SymInt size = 1, columns = 1;
+  for (AxisId a : found.folded) size *= axes.extent(a);
+  for (AxisId a : Difference(space, found.rows)) columns *= axes.extent(a);
+  found.size = size.maybe_int().value_or(0);
+  const bool power_of_two = found.size > 1 && (found.size & (found.size - 1)) == 0;
+  static_assert(kMostSection == 256 && kMostSectionedColumns == 16384, "as the sentences say");
+  if (!power_of_two || found.size > kMostSection) {
+    return missing(
+        "a reduction folds a part of each row's columns, which lanes exchange where these are a "
+        "known power of two, up to 256");
+  }
+  if (RangeOf(columns).hi > kMostSectionedColumns) {
+    return missing(
+        "a reduction folds a part of each row's columns, for which a CTA holds rows that are known "
+        "to have 16384 columns or fewer");
+  }
+  // Neighbours: the last dimension that has an axis has one of theirs.
+  for (ExprId e : reductions) {
+    std::optional<AxisId> last;
+    for (int d = 0; d < fusion.rank(fusion.operands(e)[0]); ++d) {
+      for (AxisId a : axes.operand_atoms(e, 0, d)) {
+        if (!axes.extent(a).is_same(1)) last = a;
+      }
+    }
+    if (last && !absl::c_binary_search(found.folded, *last)) {
+      return missing("a reduction folds a part of each row's columns, and these are no neighbours");
+    }
+  }
+  return found;
+}
+
+}  // namespace seam
