@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/sections.h"
+#include "scheduler/unrolled.h"
 
 namespace seam {
 namespace {
@@ -83,17 +84,16 @@ absl::flat_hash_map<AxisId, std::vector<AxisId>> AxesBehindViews(const Fusion& g
   return behind;
 }
 
-bool Reduces(const Fusion& group, ExprId e) { return IsReduction(group.info(e).op_class); }
-
 // Marks reductions with nothing but pointwise results of theirs after them, within the axes that
 // they keep.
-std::vector<bool> FreeReductions(const Fusion& group, const AxisMap& axes) {
+std::vector<bool> FreeReductions(const Fusion& group, const GroupShape& shape) {
+  const AxisMap& axes = shape.axes;
   std::vector<AxisSet> used(group.num_vals());  // By what follows.
   std::vector<bool> reduced(group.num_vals()), free(group.num_exprs());
   for (uint32_t i = group.num_exprs(); i-- > 0;) {
     const ExprId e(i);
     AxisSet here = axes.space(e);
-    bool reduces = Reduces(group, e), again = false;
+    bool reduces = shape.folds[i], again = false;
     AxisSet after;
     for (int r = 0; r < group.num_results(e); ++r) {
       const uint32_t v = group.result(e, r).index();
@@ -210,7 +210,7 @@ void HoldColumns(const Fusion& group, GroupShape& shape) {
     if (columns.size() > widest.size()) widest = std::move(columns);
   };
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-    if (Reduces(group, ExprId(i))) widen(shape.axes.space(ExprId(i)));
+    if (shape.folds[i]) widen(shape.axes.space(ExprId(i)));
   }
   for (ValId v : group.outputs()) {
     if (!shape.finished[v.index()]) widen(shape.axes.axes(v));
@@ -241,7 +241,7 @@ absl::StatusOr<GroupShape> AsRows(const Fusion& group, GroupShape shape,
   shape.rows.insert(shape.rows.end(), shape.merged.begin(), shape.merged.end());
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
-    if (!Reduces(group, e)) continue;
+    if (!shape.folds[i]) continue;
     const AxisSet &space = shape.axes.space(e), kept = shape.axes.kept(e);
     switch (shape.crosses[i]) {
       case Crossing::kNone:
@@ -349,9 +349,9 @@ absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedul
 
 bool HoldsSections(const GroupShape& shape, const Schedule& s) {
   const int64_t size = shape.sections.size;
-  return size == 1 || (s.persistent && !s.outer && !s.shift && !s.blocks && s.split == 1 &&
-                       s.cluster == 1 && s.grid == 0 && size % s.vector == 0 &&
-                       size / s.vector <= s.lanes_per_row);
+  return size == 1 ||
+         (s.persistent && !s.outer && !s.shift && !s.blocks && s.split == 1 && s.cluster == 1 &&
+          s.grid == 0 && size % s.vector == 0 && size / s.vector <= s.lanes_per_row);
 }
 
 GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {
@@ -413,9 +413,15 @@ SymInt GroupShape::Extent(const std::vector<AxisId>& list) const {
   return extent;
 }
 
-absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
+namespace {
+
+// The shape where rows fold these reductions, and threads compute the other ones.
+absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::vector<bool> folds,
+                                   bool unrolls) {
   GroupShape shape;
-  shape.axes = AxisMap::Build(group);
+  shape.axes = std::move(of_group);
+  shape.folds = std::move(folds);
+  shape.unrolls = unrolls;
   const AxisMap& axes = shape.axes;
 
   absl::flat_hash_set<SymInt> seen;
@@ -430,7 +436,7 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
     const ExprId e(i);
     int depth = 0;
     for (ValId v : group.operands(e)) depth = std::max(depth, shape.depth[v.index()]);
-    if (Reduces(group, e)) {
+    if (shape.folds[i]) {
       reductions.push_back(e);
       shape.reduces = true;
       ++depth;
@@ -442,15 +448,15 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   // The order of axes: a reduction follows the input that it reads along the most axes, everything
   // else what it writes.
   std::vector<AxisId> memory;
-  AxisSet all;
-  if (shape.reduces) {
-    for (uint32_t i = 0; i < group.num_exprs(); ++i) all = Union(all, axes.space(ExprId(i)));
-  } else {  // What no output has is not run over: views follow their operands to where they are.
-    for (ValId v : group.outputs()) all = Union(all, axes.axes(v));
-  }
   AxisSet run_over;
   for (ExprId e : reductions) run_over = Union(run_over, axes.space(e));
   for (ValId v : group.outputs()) run_over = Union(run_over, axes.axes(v));
+  // What nobody folds and no output has is not run over: views follow their operands to where they
+  // are, and threads go through what they fold by themselves.
+  AxisSet all = run_over;
+  if (shape.reduces && !shape.unrolls) {
+    for (uint32_t i = 0; i < group.num_exprs(); ++i) all = Union(all, axes.space(ExprId(i)));
+  }
   shape.lies_along = AxesBehindViews(group, axes, run_over);
   auto consider = [&](std::vector<AxisId> order) {
     order = AsRunOver(shape.lies_along, order);
@@ -478,7 +484,7 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   std::vector<AxisId> logical;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
-    if (!Reduces(group, e)) continue;
+    if (!shape.folds[i]) continue;
     for (int d = 0; d < group.rank(group.operands(e)[0]); ++d)
       Append(logical, axes.operand_atoms(e, 0, d));
   }
@@ -496,7 +502,7 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   shape.crosses.resize(group.num_exprs());
   shape.finished.resize(group.num_vals());
   if (absl::c_any_of(reductions, [&](ExprId e) { return axes.kept(e) != kept; })) {
-    const std::vector<bool> free = FreeReductions(group, axes);
+    const std::vector<bool> free = FreeReductions(group, shape);
     absl::StatusOr<AxisSet> rows =
         ChooseRows(group, axes, reductions, free,
                    shape.order.empty() ? std::nullopt : std::make_optional(shape.order.back()));
@@ -538,6 +544,24 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   shape.row_extent = shape.Extent(shape.rows);
   HoldColumns(group, shape);
   return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
+  const AxisMap axes = AxisMap::Build(group);
+  std::vector<ExprId> reductions;
+  std::vector<bool> folds(group.num_exprs());
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    folds[i] = IsReduction(group.info(ExprId(i)).op_class);
+    if (folds[i]) reductions.push_back(ExprId(i));
+  }
+  absl::StatusOr<GroupShape> shape = ShapeOf(group, axes, folds, /*unrolls=*/false);
+  if (shape.ok()) return shape;
+  const std::vector<ExprId> unrolled = FindUnrolled(group, axes, reductions);
+  if (unrolled.empty()) return shape;
+  for (ExprId e : unrolled) folds[e.index()] = false;
+  return ShapeOf(group, axes, std::move(folds), /*unrolls=*/true);
 }
 
 }  // namespace seam

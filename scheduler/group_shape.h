@@ -49,7 +49,11 @@ struct GroupShape {
   std::vector<AxisId> rows;   // Slow to fast.
   std::vector<AxisId> order;  // Every axis of the group, slow to fast.
   bool outer = false;         // The fastest axis in memory is a row axis.
-  bool reduces = false;
+  bool reduces = false;       // Rows fold something.
+  // Per expression: a reduction for which threads share a row; one that is none of these is
+  // computed by each thread (scheduler/unrolled.h).
+  std::vector<bool> folds;
+  bool unrolls = false;           // There are some of these.
   bool crossed() const;           // Some reduction crosses rows.
   bool crosses_all_rows() const;  // As kRows or kAll.
   bool keeps_columns() const;     // As kSomeColumns.

@@ -379,9 +379,9 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   }
   SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(group, schedule));
   if (!HoldsSections(shape, schedule)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "group ", std::string(group.name()), ": sections of ", shape.sections.size,
-        " columns are folded by lanes of a warp, in rows that a CTA each holds"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", std::string(group.name()), ": sections of ", shape.sections.size,
+                     " columns are folded by lanes of a warp, in rows that a CTA each holds"));
   }
   LaunchPlan plan;
   plan.schedule = schedule;

@@ -7,6 +7,7 @@
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/sections.h"
+#include "scheduler/unrolled.h"
 
 namespace seam::reduction {
 namespace {
@@ -43,6 +44,28 @@ AxisId FastestAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) 
     if (!atoms.empty()) return atoms.back();
   }
   return AxisId();
+}
+
+// The group as it is for the reductions that are not unrolled; the summary has the first of all
+// only.
+GroupSummary WithoutUnrolled(const Fusion& fusion, const AxisMap& axes,
+                             const GroupSummary& summary) {
+  GroupSummary fewer = summary;
+  if (summary.reductions.size() < static_cast<size_t>(summary.num_reductions)) return fewer;
+  const std::vector<ExprId> unrolled = FindUnrolled(fusion, axes, summary.reductions);
+  if (unrolled.empty()) return fewer;
+  std::erase_if(fewer.reductions, [&](ExprId e) { return absl::c_linear_search(unrolled, e); });
+  fewer.num_reductions = static_cast<int>(fewer.reductions.size());
+  const auto nobody_keeps = [&](const AxisSet& set) {
+    return absl::c_none_of(fewer.reductions, [&](ExprId e) { return axes.kept(e) == set; });
+  };
+  const auto unrolled_keep = [&](const AxisSet& set) {
+    return absl::c_any_of(unrolled, [&](ExprId e) { return axes.kept(e) == set; });
+  };
+  std::erase_if(fewer.kept, nobody_keeps);
+  std::erase_if(fewer.held,
+                [&](const AxisSet& set) { return nobody_keeps(set) && unrolled_keep(set); });
+  return fewer;
 }
 
 // How the reductions see a row and its sections; the summary has the first of them only.
@@ -144,8 +167,13 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
                             "axis is common to both");
   }
   AxisSet kept;
+  std::vector<AxisSet> all_held = summary.held;
   if (rows != nullptr) {
     kept = *rows;
+  } else if (const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
+             const AxisSet* others = RowsOf(fewer)) {
+    kept = *others;
+    all_held = fewer.held;
   } else {
     const Sections sections = SectionsOf(fusion, axes, summary);
     if (sections.missing != nullptr) {
@@ -153,7 +181,7 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
     }
     kept = sections.rows;
   }
-  for (const AxisSet& held : summary.held) {
+  for (const AxisSet& held : all_held) {
     if (!IsSubset(kept, held)) {
       return Decision::Refuse(
           me, ReasonCode::kGridBarrier, summary.reductions,
@@ -188,7 +216,12 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   const AxisSet* rows = RowsOf(summary, FastestAxis(fusion, axes, summary.reductions[0]));
-  if (rows == nullptr) return 1;
+  if (rows == nullptr) {
+    const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
+    return fewer.num_reductions < summary.num_reductions
+               ? FractionOfPeak(fusion, axes, sizes, fewer, device)
+               : 1;
+  }
   const auto elements = [&](const AxisSet& set) {
     double n = 1;
     for (AxisId a : set) n *= static_cast<double>(sizes.Extent(axes.extent(a)));

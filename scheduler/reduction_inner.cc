@@ -266,7 +266,7 @@ bool IsGoneOverOften(const SizedGroup& sized, double weights) {
   std::vector<int> sums(sized.shape.max_depth + 1);
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
-    if (!IsReduction(group.info(e).op_class)) continue;
+    if (!sized.shape.folds[i]) continue;
     int& of_depth = sums[sized.shape.depth[group.result(e).index()]];
     of_depth = std::max(of_depth, group.op(e) == OpKind::Welford ? 2 : 1);
   }

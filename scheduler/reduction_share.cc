@@ -58,7 +58,7 @@ bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
     const ExprId e(i);
     const size_t v = sized.group->result(e, 0).index();
-    if (!IsReduction(sized.group->info(e).op_class) || shape.finished[v]) continue;
+    if (!shape.folds[i] || shape.finished[v]) continue;
     if (shape.depth[v] > 2) return false;
     again += shape.depth[v] == 2;
   }

@@ -31,9 +31,9 @@ absl::StatusOr<TracedKernel> Tracer::Run() {
   }
   for (uint32_t i = 0; i < group_.num_exprs(); ++i) {
     const ExprId e(i);
-    const bool left_here =
-        options_.split > 1 ? IsReduction(group_.info(e).op_class) && DepthOf(e) == options_.stage
-                           : shape_.crosses[i] != Crossing::kNone && !options_.finish;
+    const bool left_here = options_.split > 1
+                               ? shape_.folds[i] && DepthOf(e) == options_.stage
+                               : shape_.crosses[i] != Crossing::kNone && !options_.finish;
     if (left_here) SEAM_RETURN_IF_ERROR(EnsureReduction(e).status());
   }
   FinishPasses();

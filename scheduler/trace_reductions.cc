@@ -34,8 +34,7 @@ std::vector<PartialSlot> PartialSlots(const Fusion& group, const GroupShape& sha
   std::vector<PartialSlot> slots;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
-    if (crossed ? shape.crosses[i] == Crossing::kNone : !IsReduction(group.info(e).op_class))
-      continue;
+    if (crossed ? shape.crosses[i] == Crossing::kNone : !shape.folds[i]) continue;
     for (int c = 0; c < kernel::NumComponents(group.op(e)); ++c) slots.push_back({e, c});
   }
   return slots;

@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
+#include "scheduler/kernel/reduction_state.h"
 #include "scheduler/reshape_map.h"
 #include "scheduler/tracer.h"
 
@@ -62,7 +64,8 @@ absl::StatusOr<TileId> Tracer::Compute(ValId v, const Index& index, SymInt predi
       return Pointwise(e, v, index, predicate);
     case OpClass::Reduction:
     case OpClass::Welford:
-      return ReductionResult(e, v, index);
+      return shape_.folds[e.index()] ? ReductionResult(e, v, index)
+                                     : Unrolled(e, v, index, predicate);
     case OpClass::Broadcast:
     case OpClass::View:
       return View(e, v, index, predicate);
@@ -117,6 +120,36 @@ absl::StatusOr<TileId> Tracer::Pointwise(ExprId e, ValId v, const Index& index, 
   if (group_.dtype(v) == DType::Bool && operands.size() == 2)
     return Compare(op, std::move(operands));
   return Map(op, group_.dtype(v), std::move(operands));
+}
+
+// One element after the other, in the order of the axes, as wide as other sums are.
+absl::StatusOr<TileId> Tracer::Unrolled(ExprId e, ValId v, const Index& index, SymInt predicate) {
+  const ValId from = group_.operands(e)[0];
+  const auto& folded = group_.attributes(e).axes;
+  const DType accumulator = AccumulatorType(group_, e);
+  Index at(group_.rank(from), SymInt(0));
+  int64_t elements = 1;
+  for (int d = 0, kept = 0; d < group_.rank(from); ++d) {
+    if (absl::c_linear_search(folded, d)) {
+      elements *= *Extent(from, d).maybe_int();
+    } else {
+      at[d] = index[kept++];
+    }
+  }
+  std::optional<TileId> result;
+  for (int64_t nth = 0; nth < elements; ++nth) {
+    int64_t rest = nth;
+    for (size_t i = folded.size(); i-- > 0;) {
+      const int64_t extent = *Extent(from, folded[i]).maybe_int();
+      at[folded[i]] = rest % extent;
+      rest /= extent;
+    }
+    SEAM_ASSIGN_OR_RETURN(TileId element, At(from, at, predicate));
+    element = Cast(element, accumulator);
+    result =
+        result ? Map(kernel::Combiner(group_.op(e)), accumulator, {*result, element}) : element;
+  }
+  return Cast(*result, group_.dtype(v));
 }
 
 absl::StatusOr<TileId> Tracer::ReductionResult(ExprId e, ValId v, const Index& index) {

@@ -91,6 +91,7 @@ class Tracer {
   absl::StatusOr<TileId> At(ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> Compute(ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> Pointwise(ExprId e, ValId v, const Index& index, SymInt predicate);
+  absl::StatusOr<TileId> Unrolled(ExprId e, ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> ReductionResult(ExprId e, ValId v, const Index& index);
   absl::StatusOr<TileId> View(ExprId e, ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> Concatenated(ExprId e, ValId v, const Index& index, SymInt predicate);

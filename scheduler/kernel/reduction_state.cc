@@ -1,10 +1,6 @@
 #include "scheduler/kernel/reduction_state.h"
 
 namespace seam::kernel {
-namespace {
-
-bool IsArg(OpKind op) { return op == OpKind::ArgMax || op == OpKind::ArgMin; }
-
 OpKind Combiner(OpKind reduction) {
   switch (reduction) {
     case OpKind::Sum:
@@ -21,6 +17,10 @@ OpKind Combiner(OpKind reduction) {
       return OpKind::LogicalAnd;
   }
 }
+
+namespace {
+
+bool IsArg(OpKind op) { return op == OpKind::ArgMax || op == OpKind::ArgMin; }
 
 void MergeArg(BlockWriter& w, OpKind reduction, const std::vector<int>& f, SymInt slot,
               const StateOperands& b) {

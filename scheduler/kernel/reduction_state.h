@@ -13,6 +13,9 @@ namespace seam::kernel {
 
 using StateOperands = std::vector<Operand>;  // One for each component.
 
+// What folds two elements of a reduction with one component.
+OpKind Combiner(OpKind reduction);
+
 // The state of no elements.
 StateOperands NeutralState(const TileReduction& reduction);
 

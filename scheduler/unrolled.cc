@@ -1,0 +1,36 @@
+#include "scheduler/unrolled.h"
+
+#include "absl/algorithm/container.h"
+#include "scheduler/kernel/reduction_state.h"
+
+namespace seam {
+namespace {
+
+AxisSet Folded(const AxisMap& axes, ExprId e) { return Difference(axes.space(e), axes.kept(e)); }
+
+bool IsSmall(const Fusion& fusion, const AxisMap& axes, ExprId e) {
+  SymInt elements = 1;
+  for (AxisId a : Folded(axes, e)) elements *= axes.extent(a);
+  const int64_t known = elements.maybe_int().value_or(0);
+  return known >= 1 && known <= kMostUnrolled && kernel::NumComponents(fusion.op(e)) == 1;
+}
+
+}  // namespace
+
+std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
+                                 absl::Span<const ExprId> reductions) {
+  std::vector<ExprId> unrolled, others;
+  for (ExprId e : reductions) (IsSmall(fusion, axes, e) ? unrolled : others).push_back(e);
+  // One that stays keeps others from being unrolled, whose axes it runs over.
+  for (size_t i = 0; i < others.size(); ++i) {
+    const AxisSet& space = axes.space(others[i]);
+    for (ExprId e : unrolled) {
+      if (!Intersection(Folded(axes, e), space).empty()) others.push_back(e);
+    }
+    std::erase_if(unrolled, [&](ExprId e) { return absl::c_linear_search(others, e); });
+  }
+  if (others.empty()) unrolled.clear();
+  return unrolled;
+}
+
+}  // namespace seam
