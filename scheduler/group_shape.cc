@@ -136,7 +136,8 @@ std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, Exp
 }
 
 // The axes that are rows where reductions keep different ones: what those that are not free keep;
-// if all are free, what one of them keeps, preferably without the axis that is fastest in memory.
+// if all are free, what one of them keeps or folds, preferably without the axis that is fastest in
+// memory.
 absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
                                    const std::vector<ExprId>& reductions,
                                    const std::vector<bool>& free, std::optional<AxisId> fastest) {
@@ -146,6 +147,7 @@ absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
   }
   if (candidates.empty()) {
     for (ExprId e : reductions) candidates.push_back(axes.kept(e));
+    for (ExprId e : reductions) candidates.push_back(Difference(axes.space(e), axes.kept(e)));
     absl::c_stable_sort(candidates, [&](const AxisSet& a, const AxisSet& b) {
       const auto cost = [&](const AxisSet& rows) {
         return std::make_pair(fastest && absl::c_binary_search(rows, *fastest),
@@ -340,6 +342,9 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape) {
 
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {
   SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
+  // Vectors of rows are not taken in turn: each row leaves a state of what is folded of all.
+  if (schedule.outer && !absl::c_linear_search(shape.crosses, Crossing::kRows))
+    absl::c_replace(shape.crosses, Crossing::kAll, Crossing::kSomeRows);
   if (schedule.tiles && !shape.reduces) return RowsAcross(group, std::move(shape));
   shape.outer |= schedule.tiles;
   if (schedule.neighbours == 1) return shape;

@@ -288,8 +288,16 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     ChooseStagger(sized, chosen);
     return chosen;
   };
-  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  SEAM_ASSIGN_OR_RETURN(SizedGroup sized, SizeGroup(group, context));
   if (sized.shape.sections.size > 1) return choose(sized, s);
+  // Neighbouring rows of many columns leave a state each of what is folded of all of them: threads
+  // that take rows in turn would have no vectors.
+  constexpr int64_t kMostFewColumns = 32;
+  if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kMostFewColumns) {
+    Schedule outer = s;
+    outer.outer = true;
+    SEAM_ASSIGN_OR_RETURN(sized, SizeGroup(group, context, outer));
+  }
   if (AreNeighboursShort(sized)) {
     Schedule as_rows = s;
     as_rows.neighbours = static_cast<int>(sized.run);

@@ -213,9 +213,11 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device) {
   constexpr double kFewKept = 8;
+  constexpr int kSectorBytes = 32;
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
-  const AxisSet* rows = RowsOf(summary, FastestAxis(fusion, axes, summary.reductions[0]));
+  const AxisId fastest = FastestAxis(fusion, axes, summary.reductions[0]);
+  const AxisSet* rows = RowsOf(summary, fastest);
   if (rows == nullptr) {
     const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
     return fewer.num_reductions < summary.num_reductions
@@ -252,6 +254,11 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   } else if (states > 0 && columns > of_row) {
     const bool fits = even && columns <= double{kClusterPiece} * device.max_cluster;
     of_row = fits ? columns : double{kBusyElements};
+  }
+  // Rows that are neighbours are a sector's to a CTA.
+  if (absl::c_linear_search(*rows, fastest)) {
+    const int beside = kSectorBytes / InputBytes(fusion, axes, summary).second;
+    of_row = std::min(of_row, double{kBusyElements} / beside);
   }
   const double busy = double{kBusyElements} * device.sms;
   return std::min({1.0, num_rows * of_row / std::min(all, busy),

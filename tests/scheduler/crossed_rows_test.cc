@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
+#include "scheduler/schedulers.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/sanitized.h"
@@ -545,6 +546,67 @@ TEST(GroupShape, AxesAreInTheOrderOfMemory) {
   ASSERT_TRUE(shape.ok()) << shape.status();
   EXPECT_TRUE(shape->outer);
   EXPECT_EQ(shape->order.back(), shape->rows.at(0));
+}
+
+// Sums of columns and of everything, neither of which keeps rows: what the columns' sums fold is
+// taken for rows all the same, in vectors along the columns.
+TEST(CrossedRows, ColumnsAndEverything) {
+  constexpr char kText[] = R"(fusion columns_and_all {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  f = cast(x, dtype=f32)
+  m = sum(f, axes=[0])
+  s = sum(f * f)
+  y = cast(f * 0.5, dtype=bf16)
+  output m
+  output s
+  output y
+})";
+  testing::Part part;
+  for (const int64_t m : {0, 1, 37, 300}) {
+    for (const int64_t n : {1, 7, 64, 1003, 4096}) {
+      if (part.TakesNext()) ExpectRight(kText, {.sizes = {{"M", m}, {"N", n}}});
+    }
+  }
+  const absl::StatusOr<Fusion> group = ParseFusion(kText);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context{.sizes = {65536, 1536}, .device = *FindDevice("h200")};
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->vector, 8) << s->ToString();
+  EXPECT_GE(s->grid, context.device.sms) << s->ToString();
+}
+
+// The largest of the columns' sums waits for them, so that columns are the rows: neighbours, of
+// which each leaves what the last reduction folds.
+TEST(CrossedRows, EverythingOfColumns) {
+  constexpr char kText[] = R"(fusion largest_of_columns {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  m = sum(x, axes=[0])
+  s = amax(m)
+  t = sum(x * m)
+  output m
+  output s
+  output t
+})";
+  testing::Part part;
+  for (const int64_t m : {1, 8, 37, 300}) {
+    for (const int64_t n : {1, 7, 64, 1003}) {
+      if (part.TakesNext()) ExpectRight(kText, {.sizes = {{"M", m}, {"N", n}}});
+    }
+  }
+  const absl::StatusOr<Fusion> group = ParseFusion(kText);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context{.sizes = {16384, 5120}, .device = *FindDevice("h200")};
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_TRUE(s->outer) << s->ToString();
+  EXPECT_EQ(s->vector, 4) << s->ToString();
 }
 
 TEST(CrossedRows, OthersAreRefused) {

@@ -1,0 +1,93 @@
+// Reductions of a few elements that threads compute by themselves, beside those that rows fold.
+#include "scheduler/unrolled.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "scheduler/group_shape.h"
+#include "tests/support/expect_right.h"
+#include "tests/support/sanitized.h"
+
+namespace seam {
+namespace {
+
+using testing::ExpectRight;
+
+// What is made of K streams, s, and a norm of it.
+std::string Text(int k, const std::string& body, const std::string& dtype = "bf16") {
+  return absl::StrCat("fusion streams {\n  symbol M\n  symbol N\n  input h: ", dtype, "[M, ", k,
+                      ", N]\n  input a: f32[M, ", k, "]\n  f = cast(h, dtype=f32)\n  ", body,
+                      "\n  y = cast(rms_norm(s, axes=[1]), dtype=f16)\n  output y\n}\n");
+}
+
+TEST(UnrolledTest, EveryReductionOfStreams) {
+  const char* bodies[] = {
+      "s = sum(f * a[:, :, None], axes=[1])",
+      "s = amax(f, axes=[1]) - amin(f, axes=[1])",
+      "s = prod(f, axes=[1])",
+      "s = cast(any(f > 0.5, axes=[1]), dtype=f32) + cast(all(f < 0.5, axes=[1]), dtype=f32)",
+      // Weights are a softmax over the streams themselves, and results are wanted as well.
+      "p = softmax(a, axis=1)\n  s = sum(f * p[:, :, None], axes=[1])\n  output s\n  output p",
+      "t = f * a[:, :, None]\n  s = sum(t, axes=[1])\n  output t",
+      // Of what is folded by others, too: of all rows.
+      "s = sum(f, axes=[1])\n  c = sum(s * s, axes=[0])\n  output c",
+  };
+  testing::Part part;
+  for (const char* body : bodies) {
+    for (const int k : {1, 2, 4, 16}) {
+      for (const int64_t n : {1, 33, 136}) {
+        SCOPED_TRACE(absl::StrCat(body, ", ", k, ", ", n));
+        if (!part.TakesNext()) continue;
+        for (const char* dtype : {"bf16", "f32"})
+          ExpectRight(Text(k, body, dtype), {.sizes = {{"M", 5}, {"N", n}}});
+      }
+    }
+  }
+}
+
+TEST(UnrolledTest, EmptyOnes) {
+  const std::string text = Text(4, "s = sum(f * a[:, :, None], axes=[1])");
+  ExpectRight(text, {.sizes = {{"M", 0}, {"N", 8}}});
+  ExpectRight(text, {.sizes = {{"M", 3}, {"N", 0}}});
+}
+
+TEST(UnrolledTest, AStreamIsNoColumn) {
+  const absl::StatusOr<Fusion> group = ParseFusion(Text(4, "s = sum(f * a[:, :, None], axes=[1])"));
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_TRUE(shape->unrolls);
+  EXPECT_EQ(shape->order.size(), 2u);
+  EXPECT_FALSE(shape->outer);
+}
+
+// What rows fold with these axes stays a reduction, and what is large.
+TEST(UnrolledTest, WhichOnes) {
+  const struct {
+    const char* body;
+    int k, unrolled;
+  } cases[] = {
+      {"s = sum(f, axes=[1])", 16, 1},
+      {"s = sum(f, axes=[1])", 17, 0},
+      {"p = softmax(a, axis=1)\n  s = sum(f * p[:, :, None], axes=[1])", 4, 3},
+      {"r = rms_norm(f, axes=[2])\n  s = sum(r, axes=[1])", 4, 0},
+      {"i = argmax(f, axis=1)\n  s = sum(f, axes=[1]) * cast(i, dtype=f32)", 4, 0},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.body);
+    const absl::StatusOr<Fusion> group = ParseFusion(Text(c.k, c.body));
+    ASSERT_TRUE(group.ok()) << group.status();
+    const AxisMap axes = AxisMap::Build(*group);
+    std::vector<ExprId> reductions;
+    for (uint32_t i = 0; i < group->num_exprs(); ++i) {
+      if (IsReduction(group->info(ExprId(i)).op_class)) reductions.push_back(ExprId(i));
+    }
+    EXPECT_EQ(FindUnrolled(*group, axes, reductions).size(), static_cast<size_t>(c.unrolled));
+  }
+}
+
+}  // namespace
+}  // namespace seam
