@@ -241,7 +241,11 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   double states = 0, kept_columns = columns;
   for (const AxisSet& kept : summary.kept) {
     const AxisSet both = Union(kept, *rows);
-    if (both == *rows || absl::c_linear_search(summary.spaces, both)) continue;
+    // All columns, if others of the group's expressions run over more: views of what is larger.
+    const bool all_columns = absl::c_any_of(summary.reductions, [&](ExprId e) {
+      return axes.kept(e) == kept && axes.space(e) == both;
+    });
+    if (both == *rows || all_columns || absl::c_linear_search(summary.spaces, both)) continue;
     states += elements(both);
     kept_columns = std::min(kept_columns, elements(Difference(kept, *rows)));
   }
