@@ -177,6 +177,7 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
   SEAM_ASSIGN_OR_RETURN(sized.shape, ShapeFor(group, schedule));
   const Sizes sizes(group, sized.context);
   SEAM_ASSIGN_OR_RETURN(sized.rows, sizes.Of(sized.shape.row_extent));
+  SEAM_ASSIGN_OR_RETURN(sized.batches, sizes.Of(sized.shape.Extent(sized.shape.batch)));
   for (const std::vector<AxisId>& held : sized.shape.held) {
     SEAM_ASSIGN_OR_RETURN(const int64_t columns, sizes.Of(sized.shape.Extent(held)));
     sized.columns = std::max(sized.columns, columns);

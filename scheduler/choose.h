@@ -19,6 +19,7 @@ struct SizedGroup {
   int64_t columns = 1;   // The most that a row has to hold.
   int64_t run = 1;       // Columns that are neighbours in memory, up to the next row axis,
   int64_t beside = 1;    // and rows that lie beside each other then.
+  int64_t batches = 1;   // Of rows (GroupShape::batch).
   int64_t finished = 0;  // The most results of a reduction that crosses rows.
   // Of the large tensors: bytes of an element of the widest and of the narrowest dtype, how many
   // of them are inputs, and the 32-bit registers that hold an element of each of these.

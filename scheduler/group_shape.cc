@@ -130,9 +130,25 @@ std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, Exp
   if (kept.empty()) return Crossing::kAll;
   if (IsSubset(kept, rows)) return Crossing::kSomeRows;
   if (kept == Difference(space, rows)) return Crossing::kRows;
-  // A row's states would be as many as its columns.
-  if (IsSubset(rows, kept) || IsWidest(group, axes, Union(kept, rows))) return std::nullopt;
-  return Crossing::kSomeColumns;
+  if (IsSubset(rows, kept)) return std::nullopt;
+  const AxisSet both = Union(kept, rows);
+  if (!IsWidest(group, axes, both)) return Crossing::kSomeColumns;
+  // A row's states would be as many as its columns: CTAs keep them for the rows of a batch.
+  return both == space ? std::make_optional(Crossing::kRows) : std::nullopt;
+}
+
+// The axes of these rows that reductions across them keep; nothing where these differ.
+std::optional<AxisSet> BatchOf(const AxisMap& axes, const std::vector<ExprId>& reductions,
+                               const std::vector<Crossing>& crosses, const AxisSet& rows) {
+  AxisSet batch;
+  for (size_t i = 0; i < reductions.size(); ++i) {
+    if (crosses[i] != Crossing::kRows) continue;
+    const AxisSet kept = Intersection(axes.kept(reductions[i]), rows);
+    if (kept.empty()) continue;
+    if (!batch.empty() && kept != batch) return std::nullopt;
+    batch = kept;
+  }
+  return batch;
 }
 
 // The axes that are rows where reductions keep different ones: what those that are not free keep;
@@ -158,10 +174,18 @@ absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
   }
   ExprId about;
   for (const AxisSet& rows : candidates) {
-    const auto other = absl::c_find_if(
-        reductions, [&](ExprId e) { return !CrossingOf(group, axes, e, free[e.index()], rows); });
-    if (other == reductions.end()) return rows;
-    about = *other;
+    std::vector<Crossing> crosses;
+    for (ExprId e : reductions) {
+      const auto crossing = CrossingOf(group, axes, e, free[e.index()], rows);
+      if (!crossing) {
+        about = e;
+        break;
+      }
+      crosses.push_back(*crossing);
+    }
+    if (crosses.size() < reductions.size()) continue;
+    if (BatchOf(axes, reductions, crosses, rows)) return rows;
+    about = reductions.back();
   }
   return absl::UnimplementedError(
       absl::StrCat("group ", std::string(group.name()), ": ", std::string(group.info(about).name),
@@ -352,6 +376,10 @@ absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedul
                         : NeighboursAsRows(group, std::move(shape));
 }
 
+bool TakesBatches(const GroupShape& shape, const Schedule& s) {
+  return shape.batch.empty() || !(s.shift || s.tickets || s.pace > 0 || s.one_launch);
+}
+
 bool HoldsSections(const GroupShape& shape, const Schedule& s) {
   const int64_t size = shape.sections.size;
   return size == 1 ||
@@ -380,6 +408,11 @@ bool GroupShape::crossed() const {
 bool GroupShape::crosses_all_rows() const {
   return absl::c_any_of(crosses,
                         [](Crossing c) { return c == Crossing::kRows || c == Crossing::kAll; });
+}
+
+bool GroupShape::KeepsBatches(ExprId e) const {
+  return !batch.empty() && crosses[e.index()] == Crossing::kRows &&
+         absl::c_binary_search(axes.kept(e), batch.front());
 }
 
 bool GroupShape::keeps_columns() const {
@@ -504,6 +537,7 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   Append(shape.order, memory);
 
   AxisSet kept = shape.reduces ? axes.kept(reductions[0]) : CommonAxes(group, axes);
+  AxisSet batch;
   shape.crosses.resize(group.num_exprs());
   shape.finished.resize(group.num_vals());
   if (absl::c_any_of(reductions, [&](ExprId e) { return axes.kept(e) != kept; })) {
@@ -521,8 +555,12 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
       PlaceSections(sections, shape);
     } else {
       kept = *std::move(rows);
-      for (ExprId e : reductions)
-        shape.crosses[e.index()] = *CrossingOf(group, axes, e, free[e.index()], kept);
+      std::vector<Crossing> crosses;
+      for (ExprId e : reductions) {
+        crosses.push_back(*CrossingOf(group, axes, e, free[e.index()], kept));
+        shape.crosses[e.index()] = crosses.back();
+      }
+      batch = *BatchOf(axes, reductions, crosses, kept);
     }
     for (uint32_t i = 0; i < group.num_exprs(); ++i) {
       const ExprId e(i);
@@ -536,7 +574,11 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
     }
   }
   for (AxisId a : shape.order) {
-    if (absl::c_binary_search(kept, a)) shape.rows.push_back(a);
+    if (absl::c_binary_search(batch, a)) shape.batch.push_back(a);
+  }
+  shape.rows = shape.batch;
+  for (AxisId a : shape.order) {
+    if (absl::c_binary_search(kept, a) && !absl::c_binary_search(batch, a)) shape.rows.push_back(a);
   }
   shape.kept.resize(group.num_exprs());
   for (ExprId e : reductions) {

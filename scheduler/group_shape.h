@@ -23,7 +23,7 @@ namespace seam {
 // What a reduction that keeps other axes than the rows does with them.
 enum class Crossing : uint8_t {
   kNone,        // Nothing: it keeps the rows.
-  kRows,        // Folds all rows; keeps every column.
+  kRows,        // Folds all rows, or those of each batch; keeps every column.
   kAll,         // Folds everything.
   kSomeRows,    // Keeps some axes of the rows, folds the others and its columns.
   kSomeColumns  // Keeps some of the columns and some or no axes of the rows, folds the others.
@@ -46,7 +46,12 @@ struct SectionAxes {
 
 struct GroupShape {
   AxisMap axes;
-  std::vector<AxisId> rows;   // Slow to fast.
+  std::vector<AxisId> rows;  // Slow to fast; those of `batch` first.
+  // Axes of the rows that reductions across them keep: CTAs take rows of one batch, a coordinate
+  // along these axes, and leave states of their columns for each.
+  std::vector<AxisId> batch;
+  // Whether a reduction across the rows has states for each batch.
+  bool KeepsBatches(ExprId e) const;
   std::vector<AxisId> order;  // Every axis of the group, slow to fast.
   bool outer = false;         // The fastest axis in memory is a row axis.
   bool reduces = false;       // Rows fold something.
@@ -117,6 +122,9 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape);
 
 // The group's shape as a schedule sees it.
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule);
+
+// Whether CTAs that the schedule has take rows of one batch each; true where there are none.
+bool TakesBatches(const GroupShape& shape, const Schedule& schedule);
 
 // Whether a CTA holds whole rows and lanes of a warp whole sections of them; true where there are
 // none.

@@ -76,6 +76,12 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               "there is a whole vector to bring ahead in every row");
     }
   }
+  if (!shape.batch.empty() && schedule.rows_per_cta() > 1) {
+    const auto of_batch = absl::MakeConstSpan(shape.rows).subspan(shape.batch.size());
+    const SymInt rows = shape.Extent({of_batch.begin(), of_batch.end()});
+    require(SymEq(Mod(rows, schedule.rows_per_cta()), 0),
+            absl::StrCat("a batch has its rows in sets of ", schedule.rows_per_cta()));
+  }
   if (schedule.tickets || schedule.pace > 0)
     require(SymLe(shape.row_extent, kIndex32Limit), "32 bits count the tickets for rows");
   if (schedule.index32 && schedule.slices > 1) {
@@ -216,6 +222,10 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   expand.held = schedule.held;
   expand.held_loads = std::move(held_loads);
   expand.grid = stage.trace.places > 0 && !stage.trace.finish ? schedule.grid : 0;
+  if (expand.grid > 0) {
+    expand.batches = traced.batches;
+    expand.batch_rows = traced.batch_rows;
+  }
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
   expand.tiles = schedule.tiles;
   expand.blocks = schedule.blocks;
@@ -356,7 +366,8 @@ absl::StatusOr<std::vector<Workspace>> WorkspacesOf(const Fusion& group, const G
         return elements(shape.rows) * elements(shape.kept[e.index()].axes) * schedule.cluster;
       case Crossing::kRows:
       case Crossing::kAll:
-        return elements(shape.axes.kept(e)) * schedule.places();
+        return elements(shape.axes.kept(e)) * schedule.places() *
+               (shape.KeepsBatches(e) ? SymInt(1) : elements(shape.batch));
     }
     return SymInt(0);
   };
@@ -378,6 +389,12 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
     }
   }
   SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(group, schedule));
+  if (!TakesBatches(shape, schedule)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", std::string(group.name()),
+                     ": CTAs with rows of one batch take them in a fixed order, unshifted, and "
+                     "other kernels finish what they leave"));
+  }
   if (!HoldsSections(shape, schedule)) {
     return absl::InvalidArgumentError(
         absl::StrCat("group ", std::string(group.name()), ": sections of ", shape.sections.size,

@@ -34,7 +34,8 @@ namespace seam::reduction {
 namespace {
 
 int64_t CtasOf(const SizedGroup& sized, const Schedule& s) {
-  return s.grid > 0 ? s.grid : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
+  return s.grid > 0 ? s.grid * sized.batches
+                    : CeilDivide(sized.rows, s.rows_per_cta()) * s.split * s.cluster;
 }
 
 // Steps of rows that CTAs share, as many of them held as there is room for: with fewer vectors each
@@ -108,7 +109,7 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
 // length".
 bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, const Schedule& s) {
   constexpr int kNarrowBytes = 8, kWeightsBytes = 16;
-  if (s.outer || sized.shape.keeps_columns() || s.vector == limit ||
+  if (s.outer || sized.shape.keeps_columns() || !sized.shape.batch.empty() || s.vector == limit ||
       s.vector * sized.narrowest_bytes > kNarrowBytes) {
     return false;
   }
@@ -193,7 +194,10 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     ChoosePasses(rows, s);
     return s;
   }
-  SEAM_ASSIGN_OR_RETURN(const bool in_blocks, ChooseBlocks(sized, s));
+  bool in_blocks = false;
+  if (sized.shape.batch.empty()) {
+    SEAM_ASSIGN_OR_RETURN(in_blocks, ChooseBlocks(sized, s));
+  }
   if (!in_blocks && GainsByShift(sized, rows, limit, s)) {
     Schedule shifted = s;
     shifted.shift = true;
@@ -204,9 +208,11 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     }
   }
   if (sized.shape.crosses_all_rows()) {
-    SEAM_RETURN_IF_ERROR(ChooseCrossed(sized, rows, s));
+    const bool batched = !sized.shape.batch.empty();
+    SEAM_RETURN_IF_ERROR(batched ? ChooseBatches(sized, rows, s) : ChooseCrossed(sized, rows, s));
     ChooseAsync(sized, rows, s);
     ChooseFinish(sized, s);
+    s.one_launch &= !batched;
     ChoosePasses(rows, s);
     return s;
   }

@@ -19,6 +19,9 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 // The same of rows with sections. Errors: those of Trace.
 absl::Status ChooseSections(const SizedGroup& sized, Schedule& schedule);
 
+// Rows of batches that others cross, each batch by itself. Errors: those of Trace.
+absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+
 // Whether rows are those of one input of 16-bit data or narrower, in vectors of 16 bytes, beside a
 // word of weights a column, a layer norm's with both of its parameters, and nothing crosses them.
 bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,

@@ -15,21 +15,37 @@ namespace {
 // Columns that each CTA of a cluster can hold of any rows.
 constexpr int64_t kClusterPiece = 8192;
 
+// Whether reductions of these kept axes cross these rows, by themselves; `batch` becomes the axes
+// of the rows that some of them keep, all of these the same.
+bool Crosses(const AxisMap& axes, const GroupSummary& summary, const AxisSet& kept,
+             const AxisSet& rows, AxisSet& batch) {
+  const AxisSet of_rows = Intersection(kept, rows);
+  if (IsSubset(kept, rows) || of_rows.empty()) return true;
+  // One that keeps the rows and more may be held beside them, and summaries do not tell.
+  if (IsSubset(rows, kept)) return false;
+  const AxisSet both = Union(kept, rows);
+  if (!absl::c_linear_search(summary.spaces, both)) return true;
+  if (summary.reductions.size() < static_cast<size_t>(summary.num_reductions) ||
+      (!batch.empty() && batch != of_rows)) {
+    return false;
+  }
+  batch = of_rows;
+  return absl::c_all_of(summary.reductions,
+                        [&](ExprId e) { return axes.kept(e) != kept || axes.space(e) == both; });
+}
+
 // What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; null where the
 // reductions that do not keep them do not cross them. Which of several free ones keep the rows
 // matters for the rate alone: rather those without the axis that is `fastest` in memory.
-const AxisSet* RowsOf(const GroupSummary& summary, AxisId fastest = AxisId()) {
+const AxisSet* RowsOf(const AxisMap& axes, const GroupSummary& summary, AxisId fastest = AxisId()) {
   if (summary.kept.size() == 1) return &summary.kept.front();
-  // One that keeps the rows and more may be held beside them, and summaries do not tell.
-  const auto crosses = [&](const AxisSet& kept, const AxisSet& rows) {
-    if (IsSubset(kept, rows) || Intersection(kept, rows).empty()) return true;
-    return !IsSubset(rows, kept) && !absl::c_linear_search(summary.spaces, Union(kept, rows));
-  };
   const AxisSet* found = nullptr;
   for (const AxisSet& rows : summary.kept) {
     const bool held = absl::c_all_of(summary.held, [&](const AxisSet& h) { return h == rows; });
-    if (!rows.empty() && held &&
-        absl::c_all_of(summary.kept, [&](const AxisSet& k) { return crosses(k, rows); })) {
+    AxisSet batch;
+    if (!rows.empty() && held && absl::c_all_of(summary.kept, [&](const AxisSet& k) {
+          return Crosses(axes, summary, k, rows, batch);
+        })) {
       if (!absl::c_linear_search(rows, fastest)) return &rows;
       if (found == nullptr) found = &rows;
     }
@@ -160,7 +176,7 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
   if (summary.num_reductions == 0) {
     return Decision::Refuse(me, ReasonCode::kUnsupported, {}, "there is no reduction");
   }
-  const AxisSet* rows = RowsOf(summary);
+  const AxisSet* rows = RowsOf(axes, summary);
   if (rows == nullptr && summary.GridAxes().empty()) {
     return Decision::Refuse(me, ReasonCode::kGridBarrier, summary.reductions,
                             "one reduction needs all rows of another before it can go on, and no "
@@ -171,7 +187,7 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
   if (rows != nullptr) {
     kept = *rows;
   } else if (const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
-             const AxisSet* others = RowsOf(fewer)) {
+             const AxisSet* others = RowsOf(axes, fewer)) {
     kept = *others;
     all_held = fewer.held;
   } else {
@@ -217,7 +233,7 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   const AxisId fastest = FastestAxis(fusion, axes, summary.reductions[0]);
-  const AxisSet* rows = RowsOf(summary, fastest);
+  const AxisSet* rows = RowsOf(axes, summary, fastest);
   if (rows == nullptr) {
     const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
     return fewer.num_reductions < summary.num_reductions

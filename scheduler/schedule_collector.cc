@@ -19,7 +19,10 @@ constexpr double kStepCost = 0.02;
 }  // namespace
 
 void ScheduleCollector::Add(const Schedule& s, double cost, int steps) {
-  if (s == chosen_ || !HoldsSections(sized_.shape, s)) return;
+  const GroupShape& shape = sized_.shape;
+  if (s == chosen_ || !HoldsSections(shape, s) || !TakesBatches(shape, s)) return;
+  // Sets of other sizes may not divide a batch.
+  if (!shape.batch.empty() && chosen_.rows_per_cta() % s.rows_per_cta() != 0) return;
   found_.push_back({cost * (1 + kStepCost * steps), s});
 }
 

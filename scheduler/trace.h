@@ -23,7 +23,8 @@ struct TraceOptions {
   // depth k, leaves those of depth k, and stores the outputs of depth k.
   int split = 1;
   int stage = 0;
-  // Reductions that cross the rows leave this many partial states; 0: there are none to leave. With
+  // Reductions that cross the rows leave this many partial states, those of batches as many for
+  // each batch, or for all if they do not keep them; 0: there are none to leave. With
   // `finish` the kernel merges those and stores what is finished and has the axes of the rows.
   int places = 0;
   bool finish = false;
@@ -40,9 +41,10 @@ struct TracedKernel {
   std::vector<SymInt> arguments;
   std::vector<std::vector<int>>
       partials;  // Per tile reduction and component: the buffer that takes partial states.
-  std::vector<ExprId> reductions;  // Per tile reduction: the expression that it computes.
-  std::vector<int> held_spaces;    // Those of GroupShape::held that the kernel has.
-  bool splits_columns = false;     // Some pass runs over columns that CTAs share.
+  std::vector<ExprId> reductions;      // Per tile reduction: the expression that it computes.
+  std::vector<int> held_spaces;        // Those of GroupShape::held that the kernel has.
+  SymInt batches = 1, batch_rows = 0;  // How many there are, and the rows of one.
+  bool splits_columns = false;         // Some pass runs over columns that CTAs share.
 };
 
 // The type in which a reduction accumulates: the operand's own for extrema and statistics, wider

@@ -106,6 +106,7 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
   if (crossing == Crossing::kRows || crossing == Crossing::kAll) {
     reduction.over = crossing == Crossing::kAll ? kernel::Over::All : kernel::Over::Rows;
     reduction.predicate = FirstOfOthers(shape_.axes.space(e));
+    reduction.each_batch = shape_.KeepsBatches(e);
   } else if (crossing == Crossing::kSomeColumns) {
     const KeptColumns& kept = shape_.kept[e.index()];
     reduction.over = kernel::Over::SomeColumns;
@@ -149,10 +150,15 @@ std::vector<TileId> Tracer::MergePartials(ExprId e) {
     index = StateOfRow(e, &space);
   } else if (options_.finish) {
     const AxisSet kept = shape_.axes.kept(e);
-    const SymInt part = MergeSpace(options_.places, &space);
+    const SymInt part = MergeSpace(Places(e), &space);
     index = part;
+    const auto descend = [&](AxisId a) { index = index * Radix(a) + row_coordinates_[a]; };
+    const auto of_batch = [&](AxisId a) { return absl::c_linear_search(shape_.batch, a); };
+    for (AxisId a : shape_.batch) {
+      if (absl::c_binary_search(kept, a)) descend(a);
+    }
     for (AxisId a : shape_.rows) {
-      if (absl::c_binary_search(kept, a)) index = index * Radix(a) + row_coordinates_[a];
+      if (absl::c_binary_search(kept, a) && !of_batch(a)) descend(a);
     }
   } else {
     index = MergeSpace(options_.split, &space) * tile_.rows + tile_.row;
@@ -209,6 +215,12 @@ SymInt Tracer::StateOfRow(ExprId e, int* space) {
   index = index * pieces + Mod(part, pieces);
   descend(kept.axes);
   return index;
+}
+
+// How many CTAs or clusters leave a state of what crosses the rows.
+SymInt Tracer::Places(ExprId e) {
+  return shape_.KeepsBatches(e) ? SymInt(options_.places)
+                                : options_.places * Elements(shape_.batch);
 }
 
 // CTAs of a cluster that leave a state each of a row.
@@ -285,7 +297,7 @@ int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
       break;
     case Crossing::kRows:
     case Crossing::kAll:
-      buffer.num_elements = Elements(shape_.axes.kept(e)) * options_.places;
+      buffer.num_elements = Elements(shape_.axes.kept(e)) * Places(e);
       break;
   }
   return AddBuffer({BufferSource::kWorkspace, index}, std::move(buffer));

@@ -43,6 +43,7 @@ class Tracer {
   SymInt Extent(ValId v, int d) { return Import(group_.domain(v)[d].extent); }
   SymInt Radix(AxisId a);
   SymInt Elements(absl::Span<const AxisId> axes);
+  SymInt Places(ExprId e);
   int PiecesOf(ExprId e) const;
   SymInt StatesOfRow(ExprId e);
   int NeighboursOf(ExprId e) const;

@@ -137,14 +137,14 @@ absl::Status Expander::Prepare() {
   SEAM_RETURN_IF_ERROR(PlaceThreads());
   if (options_.start && vector_ > 1) PlaceEnds();
 
-  out_.grid_x = options_.grid > 0 ? SymInt(options_.grid)
+  out_.grid_x = options_.grid > 0 ? options_.grid * batches_
                                   : CeilDiv(rows_, at_.rows_per_cta) * (options_.split * cluster_);
   // A vector lies wholly inside or outside when both ends are multiples of it.
   const SymInt first = Substitute(at_.row, v_, 0);
   const bool whole =
       outer_ && ProvablyDivisible(rows_, vector_) && ProvablyDivisible(first, vector_);
-  const bool all =
-      at_.rows_per_cta == 1 || (options_.blocks && ProvablyDivisible(rows_, at_.rows_per_cta));
+  const bool all = at_.rows_per_cta == 1 || !batches_.is_same(1) ||
+                   (options_.blocks && ProvablyDivisible(rows_, at_.rows_per_cta));
   row_mask_ = all ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
   PlaceRows();
   if (cluster_ > 1 && (options_.grid == 0 || outer_) && !MergesByRow()) {

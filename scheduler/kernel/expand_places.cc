@@ -28,15 +28,20 @@ absl::Status Expander::PlaceThreads() {
       if (m.axis == Axis::Row && m.place != Place::Grid) rows_per_cta *= *m.extent.maybe_int();
     }
     teams_ = options_.grid / cluster_;
-    sets_ = CeilDiv(rows_, rows_per_cta);
+    batches_ = base_->Import(options_.batches);
+    const bool batched = !batches_.is_same(1);
+    const SymInt rows = batched ? base_->Import(options_.batch_rows) : rows_;
+    batch_ = batched ? FloorDiv(team_, teams_) : SymInt(0);
+    nth_team_ = batched ? Mod(team_, teams_) : team_;
+    sets_ = batched ? FloorDiv(rows, rows_per_cta) : CeilDiv(rows, rows_per_cta);
     tickets_ = options_.tickets && CanPassTickets();
     if (tickets_) {
       turns_ = sets_;
       turn_ = out_.env->FreshSymbol("turn", 0, sets_ - 1);
       set_ = out_.env->FreshSymbol("set", 0, sets_ - 1);
     } else {
-      turns_ = CeilDiv(sets_ - team_, teams_);
-      turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows_, rows_per_cta * teams_) - 1);
+      turns_ = CeilDiv(sets_ - nth_team_, teams_);
+      turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows, rows_per_cta * teams_) - 1);
       set_ = SetInOrder(turn_);
     }
     cta = set_;

@@ -125,7 +125,7 @@ void Expander::BringFirstRows() {
   if (copied_.empty() && async_.empty()) return;
   if (!copied_.empty()) {
     const SymInt number = out_.env->FreshSymbol("ahead", 0, SlicePlaces() - 1);
-    const SymInt in_order = CeilDiv(sets_ - team_, teams_);
+    const SymInt in_order = CeilDiv(sets_ - nth_team_, teams_);
     w_.Branch(
         SymEq(out_.thread_x, 0),
         [&] {
@@ -357,7 +357,8 @@ Expander::StatesPlace Expander::PlaceOfCta(const Accumulator& a) const {
   const SymInt first = SymEq(at_.row_local, 0);
   const std::vector<int>& arrays = options_.partials[a.id];
   if (r.over == Over::All) return {Space::Global, arrays, team_, SymAnd(first, Leader())};
-  return {Space::Global, arrays, team_ * spaces_[tile_.passes[r.pass].space].extent, first};
+  const SymInt place = r.each_batch ? nth_team_ * batches_ + batch_ : team_;
+  return {Space::Global, arrays, place * spaces_[tile_.passes[r.pass].space].extent, first};
 }
 
 // A CTA for which there are no rows leaves neutral states, which else the first turn writes.

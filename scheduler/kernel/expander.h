@@ -462,7 +462,7 @@ class Expander {
   int64_t SliceColumns() const { return CtaColumns() / options_.slices; }
   int64_t SliceUnits() const { return registers_ / options_.slices; }
   SymInt SliceOfUnit() const { return FloorDiv(u_, SliceUnits()); }
-  SymInt SetInOrder(SymInt turn) const { return turn * teams_ + team_; }
+  SymInt SetInOrder(SymInt turn) const { return batch_ * sets_ + turn * teams_ + nth_team_; }
   SymInt SetOf(SymInt turn);
   bool CanPassTickets() const;
   void OpenTickets();
@@ -576,7 +576,8 @@ class Expander {
   bool by_unit_ = false;              // So does it with all loads, which do not fit at once.
   // Where CTAs take rows in turn: the turn, how many at most, the set of rows that the CTA or its
   // cluster has in this one, and how many sets there are.
-  SymInt turn_, turns_, set_, sets_;
+  SymInt turn_, turns_, set_, sets_;           // Sets: of a batch.
+  SymInt batch_ = 0, batches_ = 1, nth_team_;  // Of the batch's teams.
   bool tickets_ = false;                // Sets of rows are taken by ticket, but for the first ones.
   int tickets_array_ = -1;              // Shared: the sets of the turns that come next.
   int next_ticket_ = -1;                // Of the team's first thread.

@@ -44,7 +44,8 @@ bool DependsOnColumn(const TileKernel& k, SymInt e) {
 std::vector<bool> VaryingWithColumn(const TileKernel& k) {
   std::vector<bool> varies;
   for (const TileValue& v : k.values) {
-    varies.push_back(IsOfSection(k, v) || DependsOnColumn(k, v.index) || DependsOnColumn(k, v.predicate) ||
+    varies.push_back(IsOfSection(k, v) || DependsOnColumn(k, v.index) ||
+                     DependsOnColumn(k, v.predicate) ||
                      absl::c_any_of(v.operands, [&](TileId id) { return varies[id]; }) ||
                      absl::c_any_of(v.lets, [&](int let) { return varies[k.lets[let].value]; }));
   }
@@ -124,9 +125,9 @@ std::string PrintTile(const TileKernel& k) {
       if (r.pass != static_cast<int>(p)) continue;
       absl::StrAppend(
           &text, "    reduction ", i, " = ",
-          r.over == Over::Rows          ? "across rows "
-          : r.over == Over::All         ? "across all "
-          : r.over == Over::Sections    ? absl::StrCat("of each ", r.section, " columns, ")
+          r.over == Over::Rows       ? (r.each_batch ? "across rows of a batch " : "across rows ")
+          : r.over == Over::All      ? "across all "
+          : r.over == Over::Sections ? absl::StrCat("of each ", r.section, " columns, ")
           : r.over == Over::SomeColumns ? absl::StrCat("for each of ", r.kept.ToString(), ", ",
                                                        r.inner.ToString(), " columns apart, ")
                                         : "",

@@ -4,8 +4,8 @@
 // A kernel runs over rows, which are independent of each other but for neighbours that a reduction
 // folds together, and for each row through passes in order. A pass runs over the columns of one
 // space; it may fold reductions over them and store values. The result of a reduction is one value
-// a row, or one a section of so many neighbouring columns, and can be read in every later pass. Values are a directed acyclic graph at one point (row,
-// column):
+// a row, or one a section of so many neighbouring columns, and can be read in every later pass.
+// Values are a directed acyclic graph at one point (row, column):
 //
 //   row --+-- pass 0 over space 0:  m = sum(load x)            load, map    -> reduce
 //         +-- pass 1 over space 0:  s = sum((load x - m/N)^2)  load, map    -> reduce
@@ -124,6 +124,8 @@ struct TileReduction {
   // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
   // a state for each of these.
   SymInt kept = 1, inner = 1;
+  // Over rows: of each batch by itself (ExpandOptions::batches).
+  bool each_batch = false;
   // Over sections: of so many neighbouring columns from a multiple of it on, a power of two.
   int64_t section = 1;
   int pass = 0;

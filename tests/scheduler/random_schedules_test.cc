@@ -139,7 +139,9 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.split = may_split && pick.Chance(30) ? 2 + pick.Below(4) : 1;
   s.persistent = s.split == 1 && pick.Chance(50);
   s.shift = !s.outer && may_shift && pick.Chance(30);
-  if (s.grid > 0 ||
+  // What is folded of all rows: rows that are no neighbours are taken in turn for it.
+  const bool in_turn = shape.ok() && shape->crosses_all_rows() && !s.outer;
+  if (s.grid > 0 || in_turn ||
       pick.Chance(15)) {  // Rows that reductions cross, or rows taken in turn as well.
     s.grid = 1 + pick.Below(5);
     s.outer = false;
@@ -196,6 +198,10 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.reread |= s.async && !s.blocks && (s.grid == 0 || pick.Chance(50));
   if (s.outer && shape.ok()) BringOuterRows(pick, *shape, s);
   if (pick.Chance(40)) SeeNeighboursAsRows(pick, group, sizes, s);
+  if (shape.ok() && !shape->batch.empty()) {
+    s.shift = s.tickets = s.one_launch = false;
+    s.pace = 0;
+  }
   s.staggered = s.cluster > 1 && pick.Chance(30) ? 1 + pick.Below(4) : 0;
   s.stagger = s.staggered > 0 ? 1 + pick.Below(5000) : 0;
   // Copies need aligned rows.
@@ -393,6 +399,36 @@ TEST(RandomSchedules, MergedRowsInTiles) {
     tiles += result.schedule.tiles && result.schedule.neighbours > 1;
   }
   EXPECT_GT(tiles, 30 / kPart);
+}
+
+// Rows that others cross, batch by batch: batches of the slow rows or of the fast ones.
+TEST(RandomSchedules, Batches) {
+  Counts counts;
+  for (uint64_t seed = 1; seed <= 60 / kPart; ++seed) {
+    Picker pick(seed);
+    const char* types[] = {"f32", "bf16", "f16"};
+    const char* bodies[] = {
+        "  s = sum(f * x0, axes=[AXIS])\n  output s\n",
+        "  v, m2, n = welford(f, axes=[AXIS])\n  output v\n  output m2\n",
+        "  s = amax(f, axes=[AXIS])\n  t = sum(f, axes=[0, 1])\n  output s\n  output t\n",
+        "  s = sum(f, axes=[AXIS])\n  t = sum(f * f)\n  output s\n  output t\n"};
+    const std::string text = absl::StrReplaceAll(
+        absl::StrCat("fusion f {\n  symbol A\n  symbol B\n  symbol N\n  input x: T[A, B, N]\n"
+                     "  x0 = cast(x, dtype=f32)\n  f = softmax(x0, axis=2)\n",
+                     bodies[pick.Below(4)], "  output f\n}\n"),
+        {{": T[", absl::StrCat(": ", types[pick.Below(3)], "[")},
+         {"AXIS", pick.Chance(50) ? "0" : "1"}});
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status() << text;
+    const std::map<std::string, int64_t> sizes = {
+        {"A", 1 + pick.Below(9)},
+        {"B", pick.Chance(50) ? 8 : 1 + pick.Below(30)},
+        {"N", pick.Chance(50) ? 8 * (1 + pick.Below(20)) : 1 + pick.Below(100)}};
+    TryGroup(*group, sizes, seed, 5, counts);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(counts.right, counts.guarded);
+  EXPECT_GT(counts.merged_rows, 20 / kPart);
 }
 
 // Groups in which a sum may come with the maximum that it waits for.

@@ -1,0 +1,143 @@
+// Reductions across the rows of each batch: the gradients of a scale for each image beside a norm
+// of its rows, or of weights for each head.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "ir/text/parser.h"
+#include "scheduler/alternatives.h"
+#include "scheduler/choose.h"
+#include "scheduler/group_shape.h"
+#include "scheduler/schedulers.h"
+#include "tests/support/expect_right.h"
+#include "tests/support/sanitized.h"
+
+namespace seam {
+namespace {
+
+using testing::ExpectRight;
+
+// A norm's backward pass; sums over axis `folded` of rows [A, B], and what `rest` adds.
+std::string Text(int folded, const std::string& rest = "", const std::string& dtype = "bf16") {
+  return absl::StrReplaceAll(absl::StrCat(R"(fusion batches {
+  symbol A
+  symbol B
+  symbol N
+  input grad: T[A, B, N]
+  input x: T[A, B, N]
+  g = cast(grad, dtype=f32)
+  f = cast(x, dtype=f32)
+  y = f * rsqrt(mean(f * f, axes=[2]) + 1e-5)[:, :, None]
+  c = mean(g * y, axes=[2])
+  dx = cast(g - y * c[:, :, None], dtype=T)
+  dscale = sum(g * y, axes=[FOLDED])
+  dshift = sum(g, axes=[FOLDED])
+  output dx
+  output dscale
+  output dshift
+)",
+                                          rest, "}\n"),
+                             {{"T[", absl::StrCat(dtype, "[")},
+                              {"=T)", absl::StrCat("=", dtype, ")")},
+                              {"FOLDED", absl::StrCat(folded)}});
+}
+
+TEST(Batches, OfSlowRowsAndOfFastOnes) {
+  testing::Part part;
+  for (const int folded : {0, 1}) {
+    for (const char* dtype : {"bf16", "f32"}) {
+      for (const int64_t a : {1, 3, 16}) {
+        for (const int64_t b : {1, 5, 24}) {
+          for (const int64_t n : {1, 33, 64, 1000}) {
+            if (!part.TakesNext()) continue;
+            ExpectRight(Text(folded, "", dtype), {.sizes = {{"A", a}, {"B", b}, {"N", n}}});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Batches, EmptyAxesAndMisalignedBases) {
+  for (const int folded : {0, 1}) {
+    ExpectRight(Text(folded), {.sizes = {{"A", 0}, {"B", 4}, {"N", 8}}});
+    ExpectRight(Text(folded), {.sizes = {{"A", 4}, {"B", 0}, {"N", 8}}});
+    ExpectRight(Text(folded), {.sizes = {{"A", 3}, {"B", 4}, {"N", 0}}});
+    ExpectRight(Text(folded), {.sizes = {{"A", 3}, {"B", 8}, {"N", 72}}, .alignment_bytes = 2});
+  }
+}
+
+// Sums of all rows, of a batch's columns, of each row and of everything beside them.
+TEST(Batches, BesideOtherReductions) {
+  const char* const rests[] = {
+      "  dw = sum(g * y, axes=[0, 1])\n  output dw\n",
+      "  s = sum(g)\n  output s\n",
+      "  r = sum(g * g, axes=[2])\n  output r\n",
+      "  w, m2, n = welford(f, axes=[FOLDED])\n  output w\n  output m2\n",
+      "  half = cast(dscale * 0.5, dtype=f16)\n  output half\n",
+  };
+  for (const char* rest : rests) {
+    for (const int folded : {0, 1}) {
+      SCOPED_TRACE(absl::StrCat(rest, folded));
+      for (const int64_t b : {7, 16})
+        ExpectRight(Text(folded, rest), {.sizes = {{"A", 5}, {"B", b}, {"N", 40}}});
+    }
+  }
+}
+
+// Rows that no CTA holds: states lie in memory.
+TEST(Batches, LongRows) {
+  for (const int folded : {0, 1})
+    ExpectRight(Text(folded, "", "f32"), {.sizes = {{"A", 2}, {"B", 3}, {"N", 40000}}});
+}
+
+TEST(Batches, EveryAlternativeIsRight) {
+  for (const int folded : {0, 1}) {
+    const std::string text = Text(folded);
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const ScheduleContext context{.sizes = {4, 12, 64}, .device = *FindDevice("h200")};
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    const auto alternatives = Alternatives(*group, *chosen, context);
+    ASSERT_TRUE(alternatives.ok()) << alternatives.status();
+    EXPECT_GT(alternatives->size(), 4u);
+    testing::Part part;
+    for (const Schedule& s : *alternatives) {
+      if (!part.TakesNext()) continue;
+      ExpectRight(text, {.sizes = {{"A", 4}, {"B", 12}, {"N", 64}},
+                         .edit = [&](Schedule& edited) { edited = s; }});
+    }
+  }
+}
+
+// CTAs enough for the machine, whatever the batches.
+TEST(Batches, FillTheMachine) {
+  const absl::StatusOr<Fusion> group = ParseFusion(Text(1));
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const int64_t batches : {1, 16, 100, 1000}) {
+    const ScheduleContext context{.sizes = {batches, 65536 / batches, 1152},
+                                  .device = *FindDevice("h200")};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->vector, 8) << s->ToString();
+    const int64_t ctas = s->grid * batches, resident = ResidentCtas(*s, context.device);
+    const int64_t waves = (ctas + resident - 1) / resident;
+    EXPECT_GE(ctas * 10, waves * resident * 7) << batches << ": " << s->ToString();
+  }
+}
+
+TEST(Batches, TwoKindsAreRefused) {
+  const absl::StatusOr<Fusion> group =
+      ParseFusion(Text(1, "  other = sum(g, axes=[0])\n  output other\n"));
+  ASSERT_TRUE(group.ok()) << group.status();
+  EXPECT_THAT(AnalyzeGroup(*group).status().ToString(), ::testing::HasSubstr("keeps other axes"));
+}
+
+}  // namespace
+}  // namespace seam
