@@ -152,8 +152,8 @@ std::optional<AxisSet> BatchOf(const AxisMap& axes, const std::vector<ExprId>& r
 }
 
 // The axes that are rows where reductions keep different ones: what those that are not free keep;
-// if all are free, what one of them keeps or folds, preferably without the axis that is fastest in
-// memory.
+// if all are free, what one of them keeps, or folds beside reductions of everything, preferably
+// without the axis that is fastest in memory.
 absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
                                    const std::vector<ExprId>& reductions,
                                    const std::vector<bool>& free, std::optional<AxisId> fastest) {
@@ -163,7 +163,7 @@ absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
   }
   if (candidates.empty()) {
     for (ExprId e : reductions) candidates.push_back(axes.kept(e));
-    for (ExprId e : reductions) candidates.push_back(Difference(axes.space(e), axes.kept(e)));
+    if (const auto folded = FoldedBesideAll(axes, reductions)) candidates.push_back(*folded);
     absl::c_stable_sort(candidates, [&](const AxisSet& a, const AxisSet& b) {
       const auto cost = [&](const AxisSet& rows) {
         return std::make_pair(fastest && absl::c_binary_search(rows, *fastest),
@@ -362,6 +362,18 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape) {
   shape.row_extent = shape.Extent(shape.rows);
   HoldColumns(group, shape);
   return shape;
+}
+
+std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const ExprId> reductions) {
+  std::optional<AxisSet> folded, kept;
+  for (ExprId e : reductions) {
+    const AxisSet& own = axes.kept(e);
+    if (own.empty()) continue;
+    if (kept && *kept != own) return std::nullopt;
+    kept = own;
+    folded = Difference(axes.space(e), own);
+  }
+  return folded;
 }
 
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {

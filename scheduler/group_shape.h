@@ -10,6 +10,7 @@
 // have. Thread-safety: plain data.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -122,6 +123,10 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape);
 
 // The group's shape as a schedule sees it.
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule);
+
+// What reductions fold that all keep the same axes, beside reductions of everything: these are rows
+// that nothing keeps. Nothing where some keep other axes.
+std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const ExprId> reductions);
 
 // Whether CTAs that the schedule has take rows of one batch each; true where there are none.
 bool TakesBatches(const GroupShape& shape, const Schedule& schedule);

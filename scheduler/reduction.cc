@@ -71,6 +71,13 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
          sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
   }
+  // Of few results that rows leave many states of, more: each lane has some hundred to go through.
+  constexpr int64_t kManyStates = 512;
+  const int64_t states = sized.rows / std::max<int64_t>(1, sized.finished);
+  while (sized.shape.crossed() && !sized.shape.crosses_all_rows() && s.finish_lanes < 32 &&
+         states > kManyStates * s.finish_lanes && sized.finished * s.finish_lanes * 2 <= threads) {
+    s.finish_lanes *= 2;
+  }
   // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and behind
   // several turns, which copies bring ahead, states of columns are finished sooner by one that
   // begins while the one before ends. Source: docs/schedulers.md, "Few turns".

@@ -27,11 +27,11 @@ void DivideBatch(int64_t rows, Schedule& s) {
 // CTAs, or clusters of them, of each batch: as few as leave little of the machine without work,
 // with several turns each.
 int64_t TeamsOf(int64_t batches, int64_t sets, int64_t resident) {
-  constexpr int64_t kMostTeams = 64, kLeastTurns = 4;
+  constexpr int64_t kLeastTurns = 4;
   constexpr double kEnough = 0.9;
   int64_t best = 1;
   double most = 0;
-  const int64_t limit = std::clamp<int64_t>(sets / kLeastTurns, 1, kMostTeams);
+  const int64_t limit = std::clamp<int64_t>(sets / kLeastTurns, 1, resident);
   for (int64_t teams = 1; teams <= limit; ++teams) {
     const int64_t all = batches * teams, waves = CeilDivide(all, resident);
     const double busy = static_cast<double>(all) / static_cast<double>(waves * resident);

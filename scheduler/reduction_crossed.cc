@@ -105,7 +105,7 @@ bool ShareOnlyRow(const SizedGroup& sized, const KeptRows& rows, int states,
 // Short rows of 16-bit data that leave threads idle: three to five vectors each, 64 threads a row
 // at most, those of 128 threads in a CTA. False: they do well as they are, or are shorter than what
 // was timed.
-bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
+bool ShareShortUnevenly(const KeptRows& rows, int64_t vectors, int states, Schedule& s) {
   constexpr int64_t kLeastVectors = 64;
   if (vectors <= kLeastVectors) return false;
   const int had = s.lanes_per_row * s.warps_per_row;
@@ -120,6 +120,8 @@ bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
   for (const int registers : {4, 3, 5}) {
     const int t = PowerOfTwoAtLeast(CeilDivide(vectors, registers), 64);
     if (t * registers < vectors || (each > 0 && t * registers >= threads * each)) continue;
+    // More than a state and a weight or two of each of so many columns leave few threads.
+    if (registers == 5 && states + rows.AlikeWords() > 3) continue;
     // Of one state, and where three idle no more than a quarter, timed to be slower.
     if (registers == 5 && t < 32 && (states == 1 || vectors * 4 > 3 * 32 * 3)) continue;
     threads = t;
@@ -137,12 +139,12 @@ bool ShareShortUnevenly(int64_t vectors, int states, Schedule& s) {
 // instead of four of which a row has fewer; of shifted rows two of short ones, and four where two
 // take 320 to 512 threads. False: they do well as they are.
 // Source: docs/schedulers.md, "Rows of any length".
-bool ShareCrossedUnevenly(int64_t vectors, int states, Schedule& s) {
+bool ShareCrossedUnevenly(const KeptRows& rows, int64_t vectors, int states, Schedule& s) {
   constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512,
                 kMostOfOneState = 576;
   constexpr int kShiftedTwo = 320;
   constexpr int64_t kShortVectors = 256, kFewVectors = 320, kMostInThrees = 384;
-  if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(vectors, states, s);
+  if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(rows, vectors, states, s);
   const int in_twos = ThreadsFor(vectors, 2);
   int each = 4;
   if (s.shift && vectors <= kShortVectors) {
@@ -272,7 +274,8 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   s.min_ctas_per_sm = std::clamp(65536 / (registers * s.threads()), 1, 1024 / s.threads() + 1);
   if (!ahead) return;
   const bool masks = s.persistent && s.columns_per_step() > sized.columns;
-  if (sized.widest_bytes < 4 && !by_ticket && masks && ShareCrossedUnevenly(vectors, states, s))
+  if (sized.widest_bytes < 4 && !by_ticket && masks &&
+      ShareCrossedUnevenly(rows, vectors, states, s))
     return;
   if (!s.shift && !by_ticket && s.registers == some && threads >= 256 &&
       (few_states || threads <= 384)) {

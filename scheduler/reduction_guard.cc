@@ -1,9 +1,11 @@
 // What the reduction scheduler answers the segmenter, from the summary of a group: which reductions
 // can share a kernel, and at what rate. reduction.cc has the schedules.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "scheduler/group_shape.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/sections.h"
@@ -34,20 +36,26 @@ bool Crosses(const AxisMap& axes, const GroupSummary& summary, const AxisSet& ke
                         [&](ExprId e) { return axes.kept(e) != kept || axes.space(e) == both; });
 }
 
-// What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; null where the
-// reductions that do not keep them do not cross them. Which of several free ones keep the rows
-// matters for the rate alone: rather those without the axis that is `fastest` in memory.
-const AxisSet* RowsOf(const AxisMap& axes, const GroupSummary& summary, AxisId fastest = AxisId()) {
-  if (summary.kept.size() == 1) return &summary.kept.front();
-  const AxisSet* found = nullptr;
-  for (const AxisSet& rows : summary.kept) {
+// What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; nothing where the
+// reductions that do not keep them do not cross them. Which of several free ones keep or fold the
+// rows matters for the rate alone: rather those without the axis that is `fastest` in memory.
+std::optional<AxisSet> RowsOf(const AxisMap& axes, const GroupSummary& summary,
+                              AxisId fastest = AxisId()) {
+  if (summary.kept.size() == 1) return summary.kept.front();
+  std::vector<AxisSet> candidates = summary.kept;
+  if (summary.held.empty()) {
+    if (const auto folded = FoldedBesideAll(axes, summary.reductions))
+      candidates.push_back(*folded);
+  }
+  std::optional<AxisSet> found;
+  for (AxisSet& rows : candidates) {
     const bool held = absl::c_all_of(summary.held, [&](const AxisSet& h) { return h == rows; });
     AxisSet batch;
     if (!rows.empty() && held && absl::c_all_of(summary.kept, [&](const AxisSet& k) {
           return Crosses(axes, summary, k, rows, batch);
         })) {
-      if (!absl::c_linear_search(rows, fastest)) return &rows;
-      if (found == nullptr) found = &rows;
+      if (!absl::c_linear_search(rows, fastest)) return std::move(rows);
+      if (!found) found = std::move(rows);
     }
   }
   return found;
@@ -176,18 +184,18 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
   if (summary.num_reductions == 0) {
     return Decision::Refuse(me, ReasonCode::kUnsupported, {}, "there is no reduction");
   }
-  const AxisSet* rows = RowsOf(axes, summary);
-  if (rows == nullptr && summary.GridAxes().empty()) {
+  const std::optional<AxisSet> rows = RowsOf(axes, summary);
+  if (!rows && summary.GridAxes().empty()) {
     return Decision::Refuse(me, ReasonCode::kGridBarrier, summary.reductions,
                             "one reduction needs all rows of another before it can go on, and no "
                             "axis is common to both");
   }
   AxisSet kept;
   std::vector<AxisSet> all_held = summary.held;
-  if (rows != nullptr) {
+  if (rows) {
     kept = *rows;
   } else if (const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
-             const AxisSet* others = RowsOf(axes, fewer)) {
+             const std::optional<AxisSet> others = RowsOf(axes, fewer)) {
     kept = *others;
     all_held = fewer.held;
   } else {
@@ -233,8 +241,8 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   const AxisId fastest = FastestAxis(fusion, axes, summary.reductions[0]);
-  const AxisSet* rows = RowsOf(axes, summary, fastest);
-  if (rows == nullptr) {
+  const std::optional<AxisSet> rows = RowsOf(axes, summary, fastest);
+  if (!rows) {
     const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
     return fewer.num_reductions < summary.num_reductions
                ? FractionOfPeak(fusion, axes, sizes, fewer, device)
