@@ -378,9 +378,8 @@ std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const Exp
 
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {
   SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
-  // Vectors of rows are not taken in turn: each row leaves a state of what is folded of all.
-  if (schedule.outer && !absl::c_linear_search(shape.crosses, Crossing::kRows))
-    absl::c_replace(shape.crosses, Crossing::kAll, Crossing::kSomeRows);
+  // Of vectors of rows each row leaves a state of what is folded of all.
+  if (schedule.outer) absl::c_replace(shape.crosses, Crossing::kAll, Crossing::kSomeRows);
   if (schedule.tiles && !shape.reduces) return RowsAcross(group, std::move(shape));
   shape.outer |= schedule.tiles;
   if (schedule.neighbours == 1) return shape;

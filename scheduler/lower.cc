@@ -186,10 +186,14 @@ absl::Status CheckPartialStates(const Fusion& group, const GroupShape& shape,
         "group ", std::string(group.name()),
         ": reductions that cross rows need a grid of CTAs that take whole rows in turn"));
   }
-  if (schedule.outer && schedule.grid > 0 && (shape.crosses_all_rows() || shape.keeps_columns())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("group ", std::string(group.name()),
-                     ": rows that others cross are not taken in turn in vectors of them"));
+  const bool folds_all = absl::c_linear_search(shape.crosses, Crossing::kAll);
+  if (schedule.outer && schedule.grid > 0 &&
+      (folds_all || shape.keeps_columns() ||
+       (shape.crosses_all_rows() && (!schedule.persistent || schedule.cluster > 1)))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "group ", std::string(group.name()),
+        ": rows taken in turn in vectors of them, which a CTA each holds, leave states "
+        "of their columns and no others"));
   }
   if (absl::c_linear_search(shape.crosses, Crossing::kRows) && !schedule.persistent &&
       schedule.rows_per_cta() > 1) {

@@ -296,11 +296,53 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
     s.min_ctas_per_sm = static_cast<int>(CeilDivide(threads_per_sm, s.threads()));
 }
 
+// Rows that are neighbours, in vectors, the next ones on their way to shared memory: lanes along a
+// cache line of them or half of one, warps down the columns, of which a thread has a few with their
+// states.
+bool HoldCrossedOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kMostThreads = 1024, kOther = 48, kLeastColumns = 33, kMostPoints = 64;
+  constexpr int64_t kBesideRows = 8192;  // Of shared memory: states on their way between warps.
+  const DeviceInfo& device = sized.context.device;
+  const int states = ColumnStates(sized);
+  if (s.vector == 1 || states == 0 || sized.columns < kLeastColumns || !sized.shape.batch.empty())
+    return false;
+  for (const int vector_bytes : {16, 8}) {
+    Schedule t = s;
+    while (t.vector > 2 && t.vector * sized.widest_bytes > vector_bytes) t.vector /= 2;
+    for (const int bytes : {128, 64}) {
+      LieAlongRows(sized, bytes, t);
+      const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row);
+      for (t.warps_per_row = 1; t.threads() <= kMostThreads; t.warps_per_row *= 2) {
+        t.registers =
+            static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
+        // What a column has is read as it is used.
+        const double words = t.registers * (t.vector * sized.input_words + states) + kOther +
+                             t.vector * static_cast<double>(sized.group->inputs().size());
+        const int ctas = std::clamp(512 / t.threads(), 1, 4);
+        if (t.registers * t.vector > kMostPoints) continue;
+        if (words > RegistersFor(device, t.threads() * ctas)) continue;
+        const int64_t sets = CeilDivide(sized.rows, t.rows_per_cta());
+        if (sets < device.sms / 2) continue;
+        t.persistent = t.async = true;
+        t.reread = false;
+        t.min_ctas_per_sm = ctas;
+        t.grid = static_cast<int>(std::min(sets, ResidentCtas(t, device)));
+        if ((rows.AsyncBytes(t) + kBesideRows) * ctas > SmSharedBytes(device)) continue;
+        s = t;
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  // Lanes to what is contiguous all the same, vectors only to columns.
+  // Lanes to what is contiguous all the same, vectors only to columns, unless a thread has room for
+  // the states of its columns beside vectors of rows.
   const bool rows_are_neighbours = s.outer;
+  if (rows_are_neighbours && HoldCrossedOuter(sized, rows, s)) return absl::OkStatus();
   s.outer = false;
   if (rows_are_neighbours) s.vector = 1;
   const int states = ColumnStates(sized);

@@ -223,7 +223,8 @@ HoldLimits Expander::Limits() const {
   for (const TileReduction& r : tile_.reductions)
     states += r.over == Over::Rows ? NumComponents(r.op) : 0;
   const int all = std::min(255, 65536 / (out_.threads * std::max(1, options_.min_ctas_per_sm)));
-  const double left = all - kOtherRegisters - (states + 0.5) * limits.points;
+  const double kept = outer_ ? states * static_cast<double>(registers_) : states * limits.points;
+  const double left = all - kOtherRegisters - kept - 0.5 * limits.points;
   limits.words = std::clamp(left, kFewestKeptWords, kMostTurnWords);
   limits.unpacked &= left >= kMostKeptWords;
   return limits;

@@ -19,21 +19,21 @@ Expander::Accumulator Expander::NewAccumulator(int id) {
   Accumulator a{id, {}};
   const bool each_column = r.over == Over::Rows, of_sections = r.over == Over::Sections;
   const int64_t points = registers_ * vector_ + (has_ends_ ? ends_.registers : 0);
-  const int slots = each_column                ? static_cast<int>(points)
-                    : of_sections              ? static_cast<int>(registers_)
-                    : DependsOn(SlotOf(a), v_) ? vector_
-                                               : 1;
+  const int slots = each_column && !outer_       ? static_cast<int>(points)
+                    : each_column || of_sections ? static_cast<int>(registers_)
+                    : DependsOn(SlotOf(a), v_)   ? vector_
+                                                 : 1;
   for (int c = 0; c < NumComponents(r); ++c)
     a.fragments.push_back(w_.NewFragment("acc", ComponentType(r.op, r.dtype, c), slots));
   if (each_column) {
-    OverUnits([&] { OverElements([&] { SetNeutral(a); }); });
+    OverUnits([&] { OverStates(a, [&] { SetNeutral(a); }); });
     AtEnds([&] { OverUnits([&] { SetNeutral(a); }); });
   } else if (of_sections) {
     OverUnits([&] { SetNeutral(a); });
   } else if (!IsKeptByStep(a)) {
     OverStates(a, [&] { SetNeutral(a); });
   }
-  if (r.op == OpKind::Welford && each_column && !r.merge && r.predicate.is_same(1) &&
+  if (r.op == OpKind::Welford && each_column && !outer_ && !r.merge && r.predicate.is_same(1) &&
       !IsStreamed(a)) {
     a.rows = w_.NewFragment("rows", r.dtype, has_ends_ ? 2 : 1);
     for (int slot = 0; slot < (has_ends_ ? 2 : 1); ++slot)
@@ -88,8 +88,8 @@ bool Expander::IsSummedByStep(const Accumulator& a) const {
 SymInt Expander::SlotOf(const Accumulator& a) const {
   if (a.single) return 0;
   const Over over = tile_.reductions[a.id].over;
+  if (over == Over::Sections || (over == Over::Rows && outer_)) return u_;
   if (over == Over::Rows) return slot_ + u_ * vector_ + v_;
-  if (over == Over::Sections) return u_;
   if (over == Over::SomeColumns && !outer_)
     return kept_.at(a.id).window.per_state == 1 ? v_ : SymInt(0);
   return RowSlot();

@@ -18,9 +18,12 @@ void Expander::MergeRowsOfCta() {
     for (const Accumulator& a : across_rows_)
       OverStatesAcrossRows(a, [&] { FoldLanes(a, at_.row_lane_masks); });
   }
-  int64_t sets = at_.rows_per_cta / lanes;
+  // A vector of rows has been folded as it came.
+  const int64_t vector = outer_ ? vector_ : 1;
+  int64_t sets = at_.rows_per_cta / (lanes * vector);
   if (sets == 1) return;
-  const SymInt set = FloorDiv(at_.row_local, lanes), lane = Mod(at_.row_local, lanes);
+  const SymInt local = FloorDiv(Substitute(at_.row_local, v_, 0), vector);
+  const SymInt set = FloorDiv(local, lanes), lane = Mod(local, lanes);
   const int64_t columns = CtaColumns() + (has_ends_ ? 2 * vector_ : 0);
   std::vector<std::vector<int>> arrays;
   for (const Accumulator& a : across_rows_) {

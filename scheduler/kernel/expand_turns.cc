@@ -354,7 +354,7 @@ void Expander::StoreAcrossRows() {
 // Where a CTA's states of a reduction across rows are in memory, of the first of its rows.
 Expander::StatesPlace Expander::PlaceOfCta(const Accumulator& a) const {
   const TileReduction& r = tile_.reductions[a.id];
-  const SymInt first = SymEq(at_.row_local, 0);
+  const SymInt first = SymEq(Substitute(at_.row_local, v_, 0), 0);
   const std::vector<int>& arrays = options_.partials[a.id];
   if (r.over == Over::All) return {Space::Global, arrays, team_, SymAnd(first, Leader())};
   const SymInt place = r.each_batch ? nth_team_ * batches_ + batch_ : team_;
@@ -409,7 +409,11 @@ void Expander::MoveStates(const Accumulator& a, const StatesPlace& at) {
     }
     move.index += space.column;
     move.predicate = SymAnd(move.predicate, space.mask);
-    EmitForVector(move);
+    if (outer_) {
+      w_.Emit(move);
+    } else {
+      EmitForVector(move);
+    }
   }
 }
 

@@ -50,7 +50,10 @@ class Picker {
 void BringOuterRows(Picker& pick, const GroupShape& shape, Schedule& s) {
   s.async = s.reread = s.persistent && s.vector > 1 && s.grid == 0 &&
                        s.threads() * s.registers * s.vector <= 8192 && pick.Chance(50);
-  if (!s.async || shape.crosses_all_rows() || shape.keeps_columns() || pick.Chance(40)) return;
+  const bool folds_all = absl::c_linear_search(shape.crosses, Crossing::kAll);
+  if (!s.async || folds_all || shape.keeps_columns() || !shape.batch.empty() || pick.Chance(40))
+    return;
+  if (shape.crosses_all_rows()) s.cluster = 1;
   s.grid = s.cluster * (1 + pick.Below(3));
   s.reread = pick.Chance(50);
 }
@@ -140,7 +143,8 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.persistent = s.split == 1 && pick.Chance(50);
   s.shift = !s.outer && may_shift && pick.Chance(30);
   // What is folded of all rows: rows that are no neighbours are taken in turn for it.
-  const bool in_turn = shape.ok() && shape->crosses_all_rows() && !s.outer;
+  const bool in_turn = shape.ok() && shape->crosses_all_rows() &&
+                       (!s.outer || absl::c_linear_search(shape->crosses, Crossing::kRows));
   if (s.grid > 0 || in_turn ||
       pick.Chance(15)) {  // Rows that reductions cross, or rows taken in turn as well.
     s.grid = 1 + pick.Below(5);
@@ -429,6 +433,54 @@ TEST(RandomSchedules, Batches) {
   }
   EXPECT_GT(counts.right, counts.guarded);
   EXPECT_GT(counts.merged_rows, 20 / kPart);
+}
+
+// States of columns beside vectors of neighbouring rows: norms over channels that lie in front.
+TEST(RandomSchedules, CrossedVectorsOfRows) {
+  int right = 0;
+  for (uint64_t seed = 1; seed <= 150 / kPart; ++seed) {
+    Picker pick(seed);
+    const char* types[] = {"f32", "bf16", "f16"};
+    const char* bodies[] = {
+        "  dw = sum(g * f, axes=[0, 2])\n  db = sum(g, axes=[0, 2])\n  output dw\n  output db\n",
+        "  m, m2, n = welford(g, axes=[0, 2])\n  output m\n  output m2\n",
+        "  t = amax(g, axes=[0, 2])\n  all = sum(g)\n  output t\n  output all\n",
+        "  i = sum(g * f, axes=[0, 2])\n  r = sum(g, axes=[1])\n  output i\n  output r\n"};
+    const std::string text = absl::StrReplaceAll(
+        absl::StrCat("fusion f {\n  symbol B\n  symbol C\n  symbol S\n  input x: T[B, C, S]\n"
+                     "  input d: T[B, C, S]\n  f = cast(x, dtype=f32)\n  g = cast(d, dtype=f32)\n"
+                     "  c = sum(g * f, axes=[1], keepdims=true)\n  y = cast(g - f * c, dtype=T)\n",
+                     bodies[pick.Below(4)], "  output y\n}\n"),
+        {{": T[", absl::StrCat(": ", types[pick.Below(3)], "[")}, {"=T)", "=f16)"}});
+    const int64_t columns = 1 + pick.Below(60), s = 8 * (1 + pick.Below(9));
+    GroupRun run{.sizes = {{"B", 1 + pick.Below(4)}, {"C", columns}, {"S", s}}, .seed = seed};
+    run.edit = [&](Schedule& e) {
+      const Schedule chosen = e;
+      e = Schedule();
+      e.kind = chosen.kind;
+      e.outer = e.persistent = e.async = true;
+      e.vector = 2 * pick.PowerOfTwo(4);
+      e.lanes_per_row = pick.PowerOfTwo(32);
+      e.warps_per_row = 1 + pick.Below(3);
+      e.row_warps = 1 + pick.Below(2);
+      const int64_t sharing = e.lanes_per_row * e.warps_per_row;
+      e.registers = static_cast<int>((columns + sharing - 1) / sharing);
+      e.grid = 1 + pick.Below(5);
+      e.reread = pick.Chance(30);
+      e.one_launch = pick.Chance(50);
+      e.chan_welford = pick.Chance(50);
+      e.finish_lanes = pick.PowerOfTwo(8);
+      e.alignment_bytes = 16;
+      e.facts = {{"S", 8}};
+    };
+    const GroupResult result = testing::RunGroupText(text, run);
+    if (absl::StrContains(result.status.message(), "shared memory")) continue;
+    ASSERT_TRUE(result.status.ok()) << seed << ": " << result.status << "\n"
+                                    << result.schedule.ToString() << "\n"
+                                    << text << result.kernel_text;
+    ++right;
+  }
+  EXPECT_GT(right, 100 / kPart);
 }
 
 // Groups in which a sum may come with the maximum that it waits for.
