@@ -242,10 +242,10 @@ __device__ __forceinline__ bool seam_divides(float b) {  // 2^-26 <= |b| < 2^26
     {"seam_quotient", R"(
 __device__ __forceinline__ float seam_quotient(float a, float b, bool& exact) {
   const unsigned bits = __float_as_uint(a);
-  exact &= (2u * bits - 0x1b000000u < 0xc8000000u) | (bits == 0);  // 2^-100 <= |a| < 2^100, +0
+  exact &= (2u * bits - 0x1b000000u < 0xc8000000u) | (2u * bits == 0);  // 2^-100 <= |a| < 2^100, 0
   const float r = 1.0f / b;
   const float q = a * r;
-  return fmaf(fmaf(-q, b, a), r, q);
+  return a == 0 ? q : fmaf(fmaf(-q, b, a), r, q);  // A correction would make +0 of -0.
 }
 )"},
     {"seam_fmod", R"(

@@ -464,11 +464,12 @@ TEST(KeptColumns, WhereAMergePays) {
   EXPECT_EQ(groups(kSums, {{"N", 64}, {"M", 64}, {"K", 2048}, {"H", 2}}), 2);
 }
 
-// A sum that keeps its rows' axes and columns may be needed by the row, and one that folds rows
-// alone leaves as many states as there are elements.
+// A sum that keeps its rows' axes and columns may be needed by the row, and CTAs take rows of one
+// kind of batch.
 TEST(KeptColumns, OthersAreRefused) {
   for (const char* sums : {"s = sum(x, axes=[2])\n  r = s - amax(s, axes=[1], keepdims=true)\n",
-                           "s = sum(x, axes=[0])\n  r = amax(x, axes=[2])\n"}) {
+                           "s = sum(x, axes=[0])\n  r = amax(x, axes=[2])\n"
+                           "  t = sum(x, axes=[1])\n  output t\n"}) {
     const absl::StatusOr<Fusion> group = ParseFusion(absl::StrCat(R"(fusion others {
   symbol N
   symbol K
