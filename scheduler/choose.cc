@@ -70,6 +70,10 @@ absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes
   return large;
 }
 
+// Whether threads load vectors of which they want some elements (kernel/access.h): not of rows that
+// start anywhere, nor in tiles.
+bool MayLoadWindows(const Schedule& s) { return !s.shift && !s.tiles && !s.blocks; }
+
 // Whether every access to a large tensor is a whole vector, or one element for all of a vector.
 // With tiles vectors lie along rows or columns, and single elements along the axis that the tensor
 // does.
@@ -95,19 +99,26 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
     }
     return index;
   };
-  auto fits = [&](int buffer, SymInt index, bool alone) {
+  // `load`: what is loaded, and not stored.
+  auto fits = [&](int buffer, SymInt index, bool alone, const kernel::TileValue* load) {
     if (!is_large(buffer)) return true;
     if (alone) return false;
-    const int bytes = DTypeBytes(tile.buffers[buffer].dtype);
-    const auto is_vector = [&](SymInt at, int vector) {
+    const kernel::Buffer& of = tile.buffers[buffer];
+    const int bytes = DTypeBytes(of.dtype);
+    const auto is_vector = [&](SymInt at, int vector, SymInt predicate = 1) {
       const kernel::Access access =
-          kernel::ClassifyAccess(at, v, vector, bytes, tile.buffers[buffer].alignment_bytes);
-      return access.kind == kernel::Access::kUniform ||
+          load != nullptr && MayLoadWindows(s)
+              ? kernel::ClassifyLoad(at, predicate, v, vector, bytes, of.alignment_bytes,
+                                     of.num_elements)
+              : kernel::ClassifyAccess(at, v, vector, bytes, of.alignment_bytes);
+      return access.kind == kernel::Access::kUniform || access.kind == kernel::Access::kWindow ||
              (access.kind == kernel::Access::kVector &&
               (access.width == vector || access.width * bytes == 16));
     };
     const auto of_rows = [&] {
-      return is_vector(kernel::Substitute(index, tile.row, s.vector * q + v), s.vector);
+      const SymInt row = s.vector * q + v;
+      return is_vector(kernel::Substitute(index, tile.row, row), s.vector,
+                       load != nullptr ? kernel::Substitute(load->predicate, tile.row, row) : 1);
     };
     if (s.tiles) {
       const SymInt at = in_columns(index, [&](auto&) { return s.registers * q + v; });
@@ -124,7 +135,8 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
           s.shift && (index - start).is_same(space.column) ? Mod(-start, s.vector) : SymInt(0);
       return head + s.vector * q + v;
     };
-    return is_vector(in_columns(index, of_row), s.vector);
+    return is_vector(in_columns(index, of_row), s.vector,
+                     load != nullptr ? in_columns(load->predicate, of_row) : 1);
   };
   for (size_t id = 0; id < tile.values.size(); ++id) {
     const kernel::TileValue& value = tile.values[id];
@@ -135,10 +147,10 @@ bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vect
         value.lets, [&](int let) { return s.outer || s.shift || varies[tile.lets[let].value]; });
     // Once a row, that is no matter of vectors.
     if (!value.lets.empty() && !s.outer && !varies[id]) continue;
-    if (!fits(value.buffer, value.index, alone)) return false;
+    if (!fits(value.buffer, value.index, alone, &value)) return false;
   }
   for (const kernel::TileStore& store : tile.stores) {
-    if (!fits(store.buffer, store.index, false)) return false;
+    if (!fits(store.buffer, store.index, false, nullptr)) return false;
   }
   return true;
 }

@@ -614,6 +614,10 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
     folds[i] = IsReduction(group.info(ExprId(i)).op_class);
     if (folds[i]) reductions.push_back(ExprId(i));
   }
+  if (ArePooled(group, axes, reductions)) {
+    std::fill(folds.begin(), folds.end(), false);
+    return ShapeOf(group, axes, std::move(folds), /*unrolls=*/true);
+  }
   absl::StatusOr<GroupShape> shape = ShapeOf(group, axes, folds, /*unrolls=*/false);
   if (shape.ok()) return shape;
   const std::vector<ExprId> unrolled = FindUnrolled(group, axes, reductions);

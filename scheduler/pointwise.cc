@@ -1,9 +1,10 @@
-// Pointwise: any mix of elementwise operations, casts, views, lookups and random numbers. Every
-// point is computed from the inputs at its own indices; 16 bytes a thread and tensor, one tile a
-// CTA, which is what a copy kernel wants too. Where results have unlike axes, a CTA takes a tile of
-// each: rows along the axes that they have in common, one pass over columns for each kind of
-// result. Where some tensors lie across others, as x does in transpose(x) + y, a thread has a tile
-// of rows and columns, and moves each tensor in vectors along its own axis.
+// Pointwise: any mix of elementwise operations, casts, views, lookups and random numbers, and
+// reductions of a few neighbours that are pooled (unrolled.h). Every point is computed from the
+// inputs at its own indices; 16 bytes a thread and tensor, one tile a CTA, which is what a copy
+// kernel wants too. Where results have unlike axes, a CTA takes a tile of each: rows along the axes
+// that they have in common, one pass over columns for each kind of result. Where some tensors lie
+// across others, as x does in transpose(x) + y, a thread has a tile of rows and columns, and moves
+// each tensor in vectors along its own axis.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -14,14 +15,17 @@
 #include "scheduler/kernel/access.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/trace.h"
+#include "scheduler/unrolled.h"
 #include "scheduler/workload.h"
 
 namespace seam::pointwise {
 
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
-  (void)fusion, (void)axes;
   const SchedulerKind me = SchedulerKind::kPointwise;
-  if (summary.num_reductions > 0) {
+  const bool pooled = summary.num_reductions > 0 &&
+                      summary.reductions.size() == static_cast<size_t>(summary.num_reductions) &&
+                      ArePooled(fusion, axes, summary.reductions);
+  if (summary.num_reductions > 0 && !pooled) {
     return Decision::Refuse(me, ReasonCode::kUnsupported, summary.reductions,
                             "a reduction is not pointwise");
   }

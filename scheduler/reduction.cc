@@ -302,6 +302,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     return chosen;
   };
   SEAM_ASSIGN_OR_RETURN(SizedGroup sized, SizeGroup(group, context));
+  if (!sized.shape.reduces) return pointwise::Choose(group, context);
   if (sized.shape.sections.size > 1) return choose(sized, s);
   // Neighbouring rows of many columns leave a state each of what is folded of all of them: threads
   // that take rows in turn would have no vectors.

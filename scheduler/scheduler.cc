@@ -71,8 +71,10 @@ Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,
                             "no data flow between them and no input in common");
   }
   if (Decision d = alias::CanSchedule(fusion, axes, summary); d.ok) return d;
-  return summary.num_reductions > 0 ? reduction::CanSchedule(fusion, axes, summary)
-                                    : pointwise::CanSchedule(fusion, axes, summary);
+  const Decision pointwise = pointwise::CanSchedule(fusion, axes, summary);
+  return summary.num_reductions == 0 || pointwise.ok
+             ? pointwise
+             : reduction::CanSchedule(fusion, axes, summary);
 }
 
 double RealGuard::FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,

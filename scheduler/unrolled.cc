@@ -15,7 +15,27 @@ bool IsSmall(const Fusion& fusion, const AxisMap& axes, ExprId e) {
   return known >= 1 && known <= kMostUnrolled && kernel::NumComponents(fusion.op(e)) == 1;
 }
 
+// Of what a reduction reads, the last axis that is more than one element.
+AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId e) {
+  AxisId last;
+  for (int d = 0; d < fusion.rank(fusion.operands(e)[0]); ++d) {
+    for (AxisId a : axes.operand_atoms(e, 0, d)) {
+      if (!axes.extent(a).is_same(1)) last = a;
+    }
+  }
+  return last;
+}
+
 }  // namespace
+
+bool ArePooled(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> reductions) {
+  constexpr int64_t kMostNeighbours = 4;
+  return !reductions.empty() && absl::c_all_of(reductions, [&](ExprId e) {
+    const AxisId last = LastAxis(fusion, axes, e);
+    return IsSmall(fusion, axes, e) && absl::c_binary_search(Folded(axes, e), last) &&
+           *axes.extent(last).maybe_int() <= kMostNeighbours && Folded(axes, e).size() > 1;
+  });
+}
 
 std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
                                  absl::Span<const ExprId> reductions) {

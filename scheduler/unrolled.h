@@ -26,4 +26,9 @@ inline constexpr int64_t kMostUnrolled = 16;
 std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
                                  absl::Span<const ExprId> reductions);
 
+// Whether all of them are, each over a few neighbours and perhaps others: the pixels of a window
+// that is pooled. As rows these would be of a few elements that lie apart; computed by threads they
+// are whole vectors, of which each thread has several windows.
+bool ArePooled(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> reductions);
+
 }  // namespace seam

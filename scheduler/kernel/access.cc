@@ -1,6 +1,8 @@
 #include "scheduler/kernel/access.h"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 namespace seam::kernel {
 
@@ -42,6 +44,57 @@ Access ClassifyAccess(SymInt index, SymInt v, int vector, int dtype_bytes,
   const int neighbours = std::min(vector, 16 / dtype_bytes);
   const bool movable = base_alignment_bytes >= 16 && neighbours > 1 && dtype_bytes > 1;
   return {movable ? Access::kUnaligned : Access::kScattered, movable ? neighbours : 1, base};
+}
+
+namespace {
+
+bool DependsOnNothingElse(SymInt e, SymInt symbol) {
+  if (e.env() == nullptr) return true;
+  for (const SymNode* s : FreeSymbols(e)) {
+    if (s != symbol.node()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Access ClassifyLoad(SymInt index, SymInt predicate, SymInt v, int vector, int dtype_bytes,
+                    int base_alignment_bytes, SymInt num_elements) {
+  // A window is at most so many vectors, and half as many loads as elements.
+  constexpr int kMostVectors = 4;
+  const bool masked = vector > 1 && DependsOn(predicate, v);
+  Access access = masked ? Access{Access::kScattered, 1, index}
+                         : ClassifyAccess(index, v, vector, dtype_bytes, base_alignment_bytes);
+  if (access.kind != Access::kScattered || vector == 1) return access;
+  const SymInt base = Substitute(index, v, 0), offset = index - base;
+  if (!DependsOnNothingElse(offset, v)) return access;
+  std::vector<int64_t> wanted;
+  for (int i = 0; i < vector; ++i) {
+    const std::optional<bool> is = masked ? Decide(Substitute(predicate, v, i)) : true;
+    if (!is) return access;
+    if (*is) wanted.push_back(*Substitute(offset, v, i).maybe_int());
+  }
+  if (wanted.empty()) return access;
+  const auto [lowest, highest] = std::minmax_element(wanted.begin(), wanted.end());
+  const SymInt first = base + *lowest;
+  for (int width = std::min(16, base_alignment_bytes) / dtype_bytes; width > 1; width /= 2) {
+    if (!ProvablyDivisible(num_elements, width)) continue;
+    for (int before = 0; before < width; ++before) {
+      if (!ProvablyDivisible(first - before, width)) continue;
+      const int64_t span = before + *highest - *lowest + 1;
+      const int64_t elements = (span + width - 1) / width * width;
+      if (elements > kMostVectors * vector || 2 * elements > vector * width) return access;
+      access.kind = Access::kWindow;
+      access.width = width;
+      access.base = first - before;
+      access.elements = static_cast<int>(elements);
+      // What nobody wants is any of them.
+      access.within = offset - *lowest + before;
+      if (masked) access.within = Max(0, Min(access.within, elements - 1));
+      return access;
+    }
+  }
+  return access;
 }
 
 }  // namespace seam::kernel

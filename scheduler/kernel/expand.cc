@@ -447,7 +447,8 @@ void Expander::ExpandStep(const std::vector<TileId>& ids, SpaceState& space,
     if (holds_.computed[id]) continue;
     const bool vector = IsVectorLoad(tile_.values[id], importer);
     const DType dtype = tile_.values[id].dtype;
-    places_[id] = {w_.NewFragment("x", dtype, vector ? vector_ : 1, vector && IsNarrow(dtype)),
+    const bool packed = vector && IsNarrow(dtype) && !WindowOf(tile_.values[id], importer);
+    places_[id] = {w_.NewFragment("x", dtype, vector ? vector_ : 1, packed),
                    vector ? v_ : SymInt(0)};
   }
   for (TileId id : element) {

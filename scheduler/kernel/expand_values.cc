@@ -104,6 +104,8 @@ void Expander::EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter&
                               SymInt mask) {
   const TileValue& value = tile_.values[id];
   EmitLets(value);
+  if (const std::optional<Access> window = WindowOf(value, importer))
+    return EmitWindow(id, *window, fragment, slot, importer, mask);
   const SymInt predicate = SymAnd(importer.Import(value.predicate), mask);
   const Load element = LoadOf(id, fragment, slot + v_, importer);
   const Access access =
@@ -172,10 +174,9 @@ bool Expander::HasRoomBehind(const TileValue& value) const {
 }
 
 Access::Kind Expander::LoadKind(const TileValue& value, SymImporter& importer) const {
-  if (value.kind != TileKind::Load || vector_ == 1 ||
-      DependsOn(importer.Import(value.predicate), v_)) {
-    return Access::kScattered;
-  }
+  if (value.kind != TileKind::Load || vector_ == 1) return Access::kScattered;
+  if (WindowOf(value, importer)) return Access::kWindow;
+  if (DependsOn(importer.Import(value.predicate), v_)) return Access::kScattered;
   // Pairs lie in shared memory as they do nowhere else.
   const auto id = &value - tile_.values.data();
   const bool pairs = options_.odd_run > 0 && blocks_.loads[id];
@@ -186,7 +187,55 @@ Access::Kind Expander::LoadKind(const TileValue& value, SymImporter& importer) c
 
 bool Expander::IsVectorLoad(const TileValue& value, SymImporter& importer) const {
   const Access::Kind kind = LoadKind(value, importer);
-  return kind == Access::kVector || kind == Access::kUnaligned;
+  return kind == Access::kVector || kind == Access::kUnaligned || kind == Access::kWindow;
+}
+
+// The vectors that have what a thread wants of a tensor, if it does not want them whole.
+std::optional<Access> Expander::WindowOf(const TileValue& value, SymImporter& importer) const {
+  const TileId id = static_cast<TileId>(&value - tile_.values.data());
+  if (!MayLoadWindows() || !value.lets.empty() || copied_.contains(id) || async_.contains(id))
+    return std::nullopt;
+  const Access access =
+      ClassifyLoad(importer.Import(value.index), importer.Import(value.predicate), v_, vector_,
+                   DTypeBytes(value.dtype), BufferAlignment(value.buffer),
+                   out_.buffers[value.buffer].num_elements);
+  return access.kind == Access::kWindow ? std::make_optional(access) : std::nullopt;
+}
+
+// Loads of a window, from which a thread picks its elements.
+void Expander::EmitWindow(TileId id, const Access& access, int fragment, SymInt slot,
+                          SymImporter& importer, SymInt mask) {
+  const TileValue& value = tile_.values[id];
+  // What depends on the element says which are wanted, and all that are lie in the window.
+  const SymInt predicate = importer.Import(value.predicate);
+  const SymInt of_vector = DependsOn(predicate, v_) ? SymInt(1) : predicate;
+  const Load element = LoadOf(id, fragment, slot + v_, importer);
+  const auto window = [&](SymInt condition) {
+    const int whole =
+        w_.NewFragment("near", value.dtype, access.elements, IsNarrow(value.dtype) && packs_);
+    for (int part = 0; part < access.elements; part += access.width) {
+      Load load = element;
+      load.fragment = whole;
+      load.slot = part;
+      load.width = access.width;
+      load.index = access.base + part;
+      load.predicate = SymAnd(of_vector, condition);
+      load.start = Start::Aligned;
+      w_.Emit(load);
+    }
+    OverElements(
+        [&] { w_.Set(fragment, slot + v_, OpKind::Copy, {Operand::Reg(whole, access.within)}); });
+  };
+  if (!DependsOn(mask, v_)) return window(mask);
+  w_.Branch(
+      WholeVector(mask), [&] { window(1); },
+      [&] {
+        OverElements([&] {
+          Load load = element;
+          load.predicate = SymAnd(predicate, mask);
+          w_.Emit(load);
+        });
+      });
 }
 
 void Expander::ComputeRowValues(const std::vector<TileId>& ids, int pass) {
@@ -316,8 +365,8 @@ void Expander::LoadForStep(TileId id, SpaceState& space, SymImporter& importer, 
       return;
     }
   }
-  const bool packed =
-      IsNarrow(value.dtype) && packs_ && (across ? element : IsVectorLoad(value, importer));
+  const bool packed = IsNarrow(value.dtype) && packs_ && !WindowOf(value, importer) &&
+                      (across ? element : IsVectorLoad(value, importer));
   const int fragment = w_.NewFragment(
       "ld", value.dtype, static_cast<int>(registers_) * (element ? vector_ : 1), packed);
   places_[id] = {fragment, slot};

@@ -256,6 +256,13 @@ class Expander {
   void EmitPoint(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
   void EmitVectorLoad(TileId id, int fragment, SymInt slot, SymImporter& importer, SymInt mask);
   bool HasRoomBehind(const TileValue& value) const;
+  bool MayLoadWindows() const {
+    return vector_ > 1 && !has_ends_ && !tiles_ && options_.odd_run == 0 && !options_.blocks &&
+           options_.held == 0;
+  }
+  std::optional<Access> WindowOf(const TileValue& value, SymImporter& importer) const;
+  void EmitWindow(TileId id, const Access& access, int fragment, SymInt slot, SymImporter& importer,
+                  SymInt mask);
   Access::Kind LoadKind(const TileValue& value, SymImporter& importer) const;
   bool IsVectorLoad(const TileValue& value, SymImporter& importer) const;
   void ComputeRowValues(const std::vector<TileId>& ids, int pass);

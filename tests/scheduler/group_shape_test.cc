@@ -63,8 +63,7 @@ TEST(GroupShapeTest, PartsAreReadInVectors) {
     const absl::StatusOr<Schedule> s =
         FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
     ASSERT_TRUE(s.ok()) << s.status();
-    // A mirrored row has its elements one by one, neighbouring lanes neighbours.
-    EXPECT_EQ(s->vector, std::string(c.what) == "flip" ? 1 : 8) << s->ToString();
+    EXPECT_EQ(s->vector, 8) << s->ToString();
     const bool of_eights = std::string(c.what) == "parts of a slice";
     for (const int64_t n : {16, 72, of_eights ? 1032 : 1026}) {
       ExpectRight(Text(c, 1), {.sizes = {{"M", 5}, {"N", n}}});
