@@ -243,8 +243,11 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     }
   }
   // The next step's vectors are under way beside those and what a thread has of its rows.
-  s.registers = std::max(
-      1, kStreamedBytes / (s.vector * sized.widest_bytes * std::max(1, sized.large_inputs)));
+  // What threads fold by themselves is as many inputs.
+  const int inputs = sized.shape.unrolls
+                         ? static_cast<int>(sized.input_words * 4) / sized.widest_bytes
+                         : sized.large_inputs;
+  s.registers = std::max(1, kStreamedBytes / (s.vector * sized.widest_bytes * std::max(1, inputs)));
   while (s.registers > 1 &&
          s.vector * (s.registers * sized.input_words + row_words) > kMostStreamedWords) {
     s.registers /= 2;
