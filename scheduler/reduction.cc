@@ -83,7 +83,7 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   // begins while the one before ends. Source: docs/schedulers.md, "Few turns".
   constexpr int kMostFinishTurns = 8;
   const bool few_ctas = sized.finished * s.finish_lanes > kMostFinishTurns * 32 * ctas;
-  const bool behind_turns = ColumnStates(sized) > 0 && s.stages > 0;
+  const bool behind_turns = ColumnStates(sized) > 0 && (s.stages > 0 || s.outer);
   s.one_launch = s.cluster == 1 && ctas <= ResidentCtas(s, device) && !few_ctas && !behind_turns;
   // Where a CTA's shared memory is full there may be none left to finish in.
   if (s.one_launch && (s.async || s.blocks || s.stages > 0))

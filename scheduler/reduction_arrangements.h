@@ -19,6 +19,10 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 // The same of rows with sections. Errors: those of Trace.
 absl::Status ChooseSections(const SizedGroup& sized, Schedule& schedule);
 
+// Has rows that a CTA holds, and takes in turn, brought ahead by copies, if these and the room are
+// there, with `states` of each column. Errors: those of Trace.
+absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& schedule);
+
 // Rows of batches that others cross, each batch by itself. Errors: those of Trace.
 absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 

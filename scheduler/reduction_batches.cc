@@ -5,6 +5,7 @@
 //   column batch 1   CTA 2: rows 0, 2, 4 ...    CTA 3: ...
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "ir/status.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
@@ -24,13 +25,19 @@ void DivideBatch(int64_t rows, Schedule& s) {
   }
 }
 
-// CTAs, or clusters of them, of each batch: as few as leave little of the machine without work,
-// with several turns each.
-int64_t TeamsOf(int64_t batches, int64_t sets, int64_t resident) {
-  constexpr int64_t kLeastTurns = 4;
-  constexpr double kEnough = 0.9;
+// CTAs, or clusters of them, of each batch, with several turns each: as few as leave little of the
+// machine without work; then as many times as many as go with states that are little beside the
+// rows, since CTAs that are done make room for others, and none waits for the slowest.
+int64_t TeamsOf(const SizedGroup& sized, int64_t batches, int64_t sets, int64_t resident) {
+  constexpr int64_t kLeastTurns = 4, kMostTimes = 16;
+  constexpr double kEnough = 0.9, kLittle = 0.02, kStateBytes = 8;
   int64_t best = 1;
   double most = 0;
+  // Of each element of the rows the inputs are read, and one is written.
+  const double row_bytes = sized.input_words * 4 + sized.widest_bytes;
+  const double states = kStateBytes * std::max(1, ColumnStates(sized));
+  const auto little = static_cast<int64_t>(kLittle * row_bytes * static_cast<double>(sized.rows) /
+                                           static_cast<double>(batches) / states);
   const int64_t limit = std::clamp<int64_t>(sets / kLeastTurns, 1, resident);
   for (int64_t teams = 1; teams <= limit; ++teams) {
     const int64_t all = batches * teams, waves = CeilDivide(all, resident);
@@ -40,12 +47,25 @@ int64_t TeamsOf(int64_t batches, int64_t sets, int64_t resident) {
     best = teams;
     if (busy >= kEnough) break;
   }
-  return best;
+  return std::max(best, std::min({best * kMostTimes, limit, little}));
+}
+
+// Whether the rows of a batch lie beside each other in memory.
+bool BatchesAreSlow(const GroupShape& shape) {
+  size_t nth = 0;
+  for (AxisId a : shape.order) {
+    if (!absl::c_linear_search(shape.rows, a)) continue;
+    if (nth == shape.batch.size()) return true;
+    if (!absl::c_linear_search(shape.batch, a)) return false;
+    ++nth;
+  }
+  return true;
 }
 
 }  // namespace
 
 absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  const GroupShape& shape = sized.shape;
   const int64_t batches = std::max<int64_t>(1, sized.batches);
   // A batch on its share of the machine.
   SizedGroup one = sized;
@@ -56,9 +76,24 @@ absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedu
   s.pace = 0;
   s.tickets = false;
   DivideBatch(one.rows, s);
+  // Copies bring rows one by one that do not lie beside each other.
+  if (s.stages == 0 && s.cluster == 1 && s.persistent && s.row_warps > 1 && s.lanes_per_row == 32 &&
+      !BatchesAreSlow(shape)) {
+    Schedule alone = s;
+    alone.row_warps = 1;
+    const int most = std::min(s.min_ctas_per_sm * s.row_warps,
+                              sized.context.device.max_threads_per_sm / alone.threads());
+    for (int ctas = most; ctas >= s.min_ctas_per_sm && alone.stages == 0; --ctas) {
+      alone.min_ctas_per_sm = ctas;
+      SEAM_RETURN_IF_ERROR(ChooseStages(one, ColumnStates(sized), alone));
+    }
+    if (alone.stages > 0) s = alone;
+    s.pace = 0;
+    s.tickets = false;
+  }
   const int64_t resident = std::max<int64_t>(1, ResidentCtas(s, sized.context.device) / s.cluster);
   const int64_t sets = std::max<int64_t>(1, one.rows / s.rows_per_cta());
-  s.grid = static_cast<int>(TeamsOf(batches, sets, resident) * s.cluster);
+  s.grid = static_cast<int>(TeamsOf(sized, batches, sets, resident) * s.cluster);
   return absl::OkStatus();
 }
 

@@ -30,6 +30,8 @@ bool AreTwoSums(const SizedGroup& sized) {
   return sums == 2;
 }
 
+}  // namespace
+
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
 // room, up to three. Rows for which there are too few registers are read from there by each pass.
 absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
@@ -60,6 +62,8 @@ absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   if (!s.reread && stage * s.min_ctas_per_sm >= kEnoughAhead && HasFewTurns(sized, s)) s.stages = 2;
   return absl::OkStatus();
 }
+
+namespace {
 
 // The row of few turns: threads with two vectors each, or one where that idles fewer, 512 of an SM
 // with so many rows that they have one or several at once, short ones as two CTAs. The kernel knows

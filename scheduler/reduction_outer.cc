@@ -79,8 +79,10 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
     const int64_t registers = TakeTile(sized, tile, t);
     const int64_t ctas = OuterCtas(sized, t);
     const bool few = registers * t.vector <= kFewPoints;
-    const bool fits = registers <= most && rows.Words(static_cast<int>(registers), t) <= most &&
-                      ctas * 2 >= device.sms;
+    // Of what threads fold by themselves a word an element is kept.
+    const double words = sized.shape.unrolls ? static_cast<double>(registers) * t.vector
+                                             : rows.Words(static_cast<int>(registers), t);
+    const bool fits = registers <= most && words <= most && ctas * 2 >= device.sms;
     // A cluster waits for its slowest CTA, while others go on where there are many.
     const bool pays = tile.cluster == 1 || (!sized.shape.crossed() && MayCluster(sized, t) &&
                                             ctas >= kWaves * tile.ctas * device.sms);
