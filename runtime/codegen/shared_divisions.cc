@@ -12,12 +12,11 @@ namespace {
 using kernel::Map;
 using kernel::Operand;
 
-// Not by a power of two, which is one multiplication, nor zero, infinity or NaN, nor a negative
-// number.
+// Not by a power of two, which is one multiplication, nor zero, infinity or NaN.
 bool IsWorthSharing(double constant) {
   int exponent;
   const double significand = std::abs(std::frexp(constant, &exponent));
-  return constant > 0 && significand > 0.5 && significand < 1;
+  return significand > 0.5 && significand < 1;
 }
 
 bool Same(const Operand& a, const Operand& b) {
