@@ -235,18 +235,17 @@ __device__ __forceinline__ T seam_div(T a, T b) {
     // Muller, Raina: Accelerating correctly rounded floating-point division when the divisor is
     // known in advance, 2004). The compiler makes r once for all.
     {"seam_divides", R"(
-__device__ __forceinline__ bool seam_divides(float b) {  // 2^-26 <= |b| < 2^26
-  return 2u * __float_as_uint(b) - 0x65000000u < 0x34000000u;
+__device__ __forceinline__ bool seam_divides(float b) {  // 2^-26 <= b < 2^26
+  return __float_as_uint(b) - 0x32800000u < 0x1a000000u;
 }
 )"},
     {"seam_quotient", R"(
 __device__ __forceinline__ float seam_quotient(float a, float b, bool& exact) {
   const unsigned bits = __float_as_uint(a);
-  // 2^-100 <= |a| < 2^100, or a zero over b > 0; over b < 0 +0 would stay +0.
-  exact &= (2u * bits - 0x1b000000u < 0xc8000000u) | (2u * bits == (b < 0 ? 1u : 0u));
+  exact &= (2u * bits - 0x1b000000u < 0xc8000000u) | (2u * bits == 0);  // 2^-100 <= |a| < 2^100, 0
   const float r = 1.0f / b;
   const float q = a * r;
-  return fmaf(-fmaf(q, b, -a), r, q);
+  return fmaf(-fmaf(q, b, -a), r, q);  // Of zeros, too, as b > 0.
 }
 )"},
     {"seam_fmod", R"(

@@ -12,11 +12,12 @@ namespace {
 using kernel::Map;
 using kernel::Operand;
 
-// Not by a power of two, which is one multiplication, nor zero, infinity or NaN.
+// Not by a power of two, which is one multiplication, nor zero, infinity or NaN, nor a negative
+// number.
 bool IsWorthSharing(double constant) {
   int exponent;
   const double significand = std::abs(std::frexp(constant, &exponent));
-  return significand > 0.5 && significand < 1;
+  return constant > 0 && significand > 0.5 && significand < 1;
 }
 
 bool Same(const Operand& a, const Operand& b) {

@@ -137,7 +137,7 @@ TEST(SharedDivisor, QuotientsAreTheDivisions) {
     return std::ldexp(next() % 2 ? x : -x, exponent);
   };
   for (int i = 0; i < 300000; ++i) {
-    const float a = draw(-100, 100), b = draw(-26, 26);
+    const float a = draw(-100, 100), b = std::fabs(draw(-26, 26));
     bool exact = seam_divides(b);
     const float quotient = seam_quotient(a, b, exact);
     ASSERT_TRUE(exact) << a << " / " << b;
@@ -146,14 +146,14 @@ TEST(SharedDivisor, QuotientsAreTheDivisions) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float a : {0.0f, -0.0f, 1e-45f, 0x1p-100f, 0x1.fffffep-101f, -0x1.fffffep99f, 0x1p100f,
                         -infinity, infinity, infinity - infinity}) {
-    for (const float b : {3.0f, 0x1.8p25f, -0x1.8p25f, 0x1p-26f}) {
+    for (const float b : {3.0f, 0x1.8p25f, 0x1p-26f}) {
       bool exact = seam_divides(b);
       const float quotient = seam_quotient(a, b, exact);
-      EXPECT_EQ(exact, flagged(a) || (a == 0 && b > 0)) << a << " / " << b;
+      EXPECT_EQ(exact, flagged(a) || a == 0) << a << " / " << b;
       if (exact) EXPECT_EQ(std::bit_cast<unsigned>(quotient), std::bit_cast<unsigned>(a / b));
     }
   }
-  for (const float b : {0.0f, -0.0f, 1e-45f, 0x1.fffffep-27f, 0x1p26f, infinity, -infinity})
+  for (const float b : {0.0f, -0.0f, 1e-45f, 0x1.fffffep-27f, 0x1p26f, infinity, -infinity, -3.0f})
     EXPECT_FALSE(seam_divides(b)) << b;
   EXPECT_FALSE(seam_divides(infinity - infinity));
 }
