@@ -62,6 +62,7 @@ struct Composite {
   absl::string_view name;
   std::vector<Parameter> parameters;
   Results (*build)(FusionBuilder& b, Arguments& a);
+  bool folds = false;  // Its axes are those that a reduction of x folds: it takes keepdims.
 };
 
 const std::vector<Composite>& Composites() {
@@ -74,16 +75,19 @@ const std::vector<Composite>& Composites() {
                   channel_axis = Integer("channel_axis", 1), logits = Tensor("logits"),
                   target = Tensor("target");
   static const auto& table = *new std::vector<Composite>{
-      {"mean", {x, Axes(0)}, [](B& b, A& a) { return List(Mean(b, a.t[0], a.axes)); }},
+      {"mean", {x, Axes(0)}, [](B& b, A& a) { return List(Mean(b, a.t[0], a.axes)); }, true},
       {"variance",
        {x, Axes(0), Number("correction", 0)},
-       [](B& b, A& a) { return List(Variance(b, a.t[0], a.axes, a.number[0]).variance); }},
+       [](B& b, A& a) { return List(Variance(b, a.t[0], a.axes, a.number[0]).variance); },
+       true},
       {"moments",
        {x, Axes(0), Number("correction", 0)},
-       [](B& b, A& a) { return List(Variance(b, a.t[0], a.axes, a.number[0])); }},
+       [](B& b, A& a) { return List(Variance(b, a.t[0], a.axes, a.number[0])); },
+       true},
       {"moments_two_pass",
        {x, Axes(0), Number("correction", 0)},
-       [](B& b, A& a) { return List(VarianceTwoPass(b, a.t[0], a.axes, a.number[0])); }},
+       [](B& b, A& a) { return List(VarianceTwoPass(b, a.t[0], a.axes, a.number[0])); },
+       true},
       {"softmax", {x, axis}, [](B& b, A& a) { return List(Softmax(b, a.t[0], a.integer[0])); }},
       {"softmax_backward",
        {grad, y, axis},
@@ -203,6 +207,7 @@ std::optional<Operand> Parser::CallComposite(const Call& call) {
   if (composite == nullptr) return std::nullopt;
   std::vector<absl::string_view> names;
   for (const Parameter& parameter : composite->parameters) names.push_back(parameter.name);
+  if (composite->folds) names.push_back("keepdims");
   CheckKeywords(call, names);
 
   Arguments arguments;
@@ -252,6 +257,10 @@ std::optional<Operand> Parser::CallComposite(const Call& call) {
 
   builder_.SetLocation(call.name.location);
   std::vector<ValId> results = composite->build(builder_, arguments);
+  const KeywordArgument* keepdims = FindKeyword(call, "keepdims");
+  if (keepdims != nullptr && ToBool(*keepdims)) {
+    for (ValId& result : results) result = KeepDims(result, arguments.t[0], arguments.axes);
+  }
   CheckBuilder(call.name);
   if (!ok()) return Operand();
   results.erase(std::remove(results.begin(), results.end(), ValId()), results.end());

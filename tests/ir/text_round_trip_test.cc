@@ -177,8 +177,11 @@ TEST(TextRoundTripTest, EveryComposite) {
   const char* statements[] = {
       "a = mean(x, axes=[1])",
       "a = mean(x)",
+      "a = mean(x, axes=[-1], keepdims=true) + x",
       "a = variance(x, axes=[0], correction=1)",
+      "a = variance(x, keepdims=true) + x",
       "a, b = moments(x, axes=[-1])",
+      "a, b = moments(x, axes=[0], keepdims=true)",
       "a, b = moments_two_pass(x, axes=[1])",
       "a = softmax(x)",
       "a = softmax_backward(x, x, axis=0)",
