@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -139,9 +140,12 @@ int ParseSizes(const Fusion& fusion, const std::vector<std::string>& settings, S
       const std::string name(absl::StripAsciiWhitespace(parts.first));
       int64_t value = 0;
       if (name.empty() || !absl::SimpleAtoi(parts.second, &value)) {
+        // It takes all arguments up to the next option.
+        const bool is_other = !absl::StrContains(item, '=') && settings.size() > 1;
         return Fail(kWrongUsage,
                     absl::StrCat("--set: found '", item,
-                                 "', expected NAME=INTEGER, as in --set M=4096,N=1000"));
+                                 "', expected NAME=INTEGER, as in --set M=4096,N=1000",
+                                 is_other ? "; what is no size goes in front of --set" : ""));
       }
       const SymNode* symbol = nullptr;
       std::vector<std::string> known;

@@ -115,6 +115,7 @@ class Usage(CliTest):
         for command in ['segment', 'explain', 'diff', 'compile', 'run', 'bench']:
             self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M', says='expected NAME=INTEGER')
             self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=4k', says='expected NAME=INTEGER')
+            self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=4', 'x', says='goes in front of --set')
             self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'Q=4', says='its symbols are M, N')
             self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=4,M=5', says='M is set twice')
             self.bad(BAD_GRAPH, command, 'layer_norm', '--set', 'M=0', says='M = 0 is outside its range [1, 1048576]')
