@@ -364,6 +364,16 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape) {
   return shape;
 }
 
+AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) {
+  AxisId last;
+  for (int d = 0; d < fusion.rank(fusion.operands(reduction)[0]); ++d) {
+    for (AxisId a : axes.operand_atoms(reduction, 0, d)) {
+      if (!axes.extent(a).is_same(1)) last = a;
+    }
+  }
+  return last;
+}
+
 std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const ExprId> reductions) {
   std::optional<AxisSet> folded, kept;
   for (ExprId e : reductions) {

@@ -124,6 +124,10 @@ absl::StatusOr<GroupShape> RowsAcross(const Fusion& group, GroupShape shape);
 // The group's shape as a schedule sees it.
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule);
 
+// Of what a reduction reads, the last axis of more than one element: the fastest, if it lies in the
+// order of its dimensions. Invalid where there is none.
+AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction);
+
 // What reductions fold that all keep the same axes, beside reductions of everything: these are rows
 // that nothing keeps. Nothing where some keep other axes.
 std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const ExprId> reductions);

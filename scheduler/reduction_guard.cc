@@ -61,15 +61,6 @@ std::optional<AxisSet> RowsOf(const AxisMap& axes, const GroupSummary& summary,
   return found;
 }
 
-// The axis of the last dimension that has one of what a reduction reads.
-AxisId FastestAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) {
-  for (int d = fusion.rank(fusion.operands(reduction)[0]); d-- > 0;) {
-    const auto atoms = axes.operand_atoms(reduction, 0, d);
-    if (!atoms.empty()) return atoms.back();
-  }
-  return AxisId();
-}
-
 // The group as it is for the reductions that are not unrolled; the summary has the first of all
 // only.
 GroupSummary WithoutUnrolled(const Fusion& fusion, const AxisMap& axes,
@@ -240,7 +231,7 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   constexpr int kSectorBytes = 32;
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
-  const AxisId fastest = FastestAxis(fusion, axes, summary.reductions[0]);
+  const AxisId fastest = LastAxis(fusion, axes, summary.reductions[0]);
   const std::optional<AxisSet> rows = RowsOf(axes, summary, fastest);
   if (!rows) {
     const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);

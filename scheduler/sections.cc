@@ -1,9 +1,9 @@
 #include "scheduler/sections.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "absl/algorithm/container.h"
+#include "scheduler/group_shape.h"
 
 namespace seam {
 
@@ -52,17 +52,9 @@ Sections FindSections(const Fusion& fusion, const AxisMap& axes,
         "a reduction folds a part of each row's columns, for which a CTA holds rows that are known "
         "to have 16384 columns or fewer");
   }
-  // Neighbours: the last dimension that has an axis has one of theirs.
   for (ExprId e : reductions) {
-    std::optional<AxisId> last;
-    for (int d = 0; d < fusion.rank(fusion.operands(e)[0]); ++d) {
-      for (AxisId a : axes.operand_atoms(e, 0, d)) {
-        if (!axes.extent(a).is_same(1)) last = a;
-      }
-    }
-    if (last && !absl::c_binary_search(found.folded, *last)) {
+    if (!absl::c_binary_search(found.folded, LastAxis(fusion, axes, e)))
       return missing("a reduction folds a part of each row's columns, and these are no neighbours");
-    }
   }
   return found;
 }

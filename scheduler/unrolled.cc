@@ -1,6 +1,7 @@
 #include "scheduler/unrolled.h"
 
 #include "absl/algorithm/container.h"
+#include "scheduler/group_shape.h"
 #include "scheduler/kernel/reduction_state.h"
 
 namespace seam {
@@ -13,17 +14,6 @@ bool IsSmall(const Fusion& fusion, const AxisMap& axes, ExprId e) {
   for (AxisId a : Folded(axes, e)) elements *= axes.extent(a);
   const int64_t known = elements.maybe_int().value_or(0);
   return known >= 1 && known <= kMostUnrolled && kernel::NumComponents(fusion.op(e)) == 1;
-}
-
-// Of what a reduction reads, the last axis that is more than one element.
-AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId e) {
-  AxisId last;
-  for (int d = 0; d < fusion.rank(fusion.operands(e)[0]); ++d) {
-    for (AxisId a : axes.operand_atoms(e, 0, d)) {
-      if (!axes.extent(a).is_same(1)) last = a;
-    }
-  }
-  return last;
 }
 
 }  // namespace
