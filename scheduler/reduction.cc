@@ -1,6 +1,6 @@
 // Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
 // normalizations above all. Rows are what the reductions keep, columns what they fold. One
-// mechanism, eight arrangements (reduction_arrangements.h):
+// mechanism, nine arrangements (reduction_arrangements.h):
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   sections the same where some reductions fold a part of a row's columns: a part to some lanes;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
@@ -11,7 +11,8 @@
 //   tiles    some tensors lie along the rows, others along the columns: tiles of both to a thread;
 //   split    few rows and long ones: several CTAs a row leave partial states;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
-//            their columns or rows, or each row leaves those of the columns that are kept.
+//            their columns or rows, or each row leaves those of the columns that are kept;
+//   batches  the same where some go across the rows of each batch: CTAs with rows of one.
 // What is left in parts the same kernel finishes, in another phase, where the device holds the grid
 // at once and that takes no longer than a kernel of its own.
 // A row that fits is kept in registers between the passes, so that memory is read once; a longer

@@ -9,22 +9,36 @@ namespace {
 
 AxisSet Folded(const AxisMap& axes, ExprId e) { return Difference(axes.space(e), axes.kept(e)); }
 
-bool IsSmall(const Fusion& fusion, const AxisMap& axes, ExprId e) {
+bool AreFew(const AxisMap& axes, const AxisSet& folded) {
   SymInt elements = 1;
-  for (AxisId a : Folded(axes, e)) elements *= axes.extent(a);
+  for (AxisId a : folded) elements *= axes.extent(a);
   const int64_t known = elements.maybe_int().value_or(0);
-  return known >= 1 && known <= kMostUnrolled && kernel::NumComponents(fusion.op(e)) == 1;
+  return known >= 1 && known <= kMostUnrolled;
+}
+
+bool IsSmall(const Fusion& fusion, const AxisMap& axes, ExprId e) {
+  return AreFew(axes, Folded(axes, e)) && kernel::NumComponents(fusion.op(e)) == 1;
+}
+
+// Of what one of them is computed from, another one may be: as often as there are coordinates along
+// all axes that any of them folds.
+bool AreFewTogether(const AxisMap& axes, absl::Span<const ExprId> reductions) {
+  AxisSet folded;
+  for (ExprId e : reductions) folded = Union(folded, Folded(axes, e));
+  return AreFew(axes, folded);
 }
 
 }  // namespace
 
 bool ArePooled(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> reductions) {
   constexpr int64_t kMostNeighbours = 4;
-  return !reductions.empty() && absl::c_all_of(reductions, [&](ExprId e) {
+  const auto is_pooled = [&](ExprId e) {
     const AxisId last = LastAxis(fusion, axes, e);
     return IsSmall(fusion, axes, e) && absl::c_binary_search(Folded(axes, e), last) &&
            *axes.extent(last).maybe_int() <= kMostNeighbours && Folded(axes, e).size() > 1;
-  });
+  };
+  return !reductions.empty() && absl::c_all_of(reductions, is_pooled) &&
+         AreFewTogether(axes, reductions);
 }
 
 std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
@@ -39,7 +53,7 @@ std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
     }
     std::erase_if(unrolled, [&](ExprId e) { return absl::c_linear_search(others, e); });
   }
-  if (others.empty()) unrolled.clear();
+  if (others.empty() || !AreFewTogether(axes, unrolled)) unrolled.clear();
   return unrolled;
 }
 

@@ -18,7 +18,8 @@
 
 namespace seam {
 
-// Elements of one: its operands are computed once for each of them.
+// Elements of one, or of all that may be computed from each other: operands are computed once for
+// each of them.
 inline constexpr int64_t kMostUnrolled = 16;
 
 // Those of the reductions that may be unrolled while all others run over none of the axes that they

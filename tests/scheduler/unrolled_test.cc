@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
+#include "scheduler/scheduler.h"
+#include "segmenter/segment.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/sanitized.h"
 
@@ -62,6 +64,21 @@ TEST(UnrolledTest, AStreamIsNoColumn) {
   EXPECT_TRUE(shape->unrolls);
   EXPECT_EQ(shape->order.size(), 2u);
   EXPECT_FALSE(shape->outer);
+}
+
+// Windows of windows of windows would have a thread compute their pixels 64 times over.
+TEST(UnrolledTest, PoolsOfPools) {
+  const RealGuard guard;
+  std::string text = "fusion pools {\n  symbol N\n  input x0: f32[N, 16*N, 16*N]\n";
+  for (int i = 1; i <= 4; ++i) {
+    absl::StrAppend(&text, "  r", i, " = reshape(x", i - 1, ", sizes=[N, ", 16 >> i, "*N, 2, ",
+                    16 >> i, "*N, 2])\n  x", i, " = amax(r", i, " * 1.5, axes=[2, 4])\n");
+    const absl::StatusOr<Fusion> fusion = ParseFusion(absl::StrCat(text, "  output x", i, "\n}\n"));
+    ASSERT_TRUE(fusion.ok()) << fusion.status();
+    const absl::StatusOr<SegmentedFusion> segmented = Segment(*fusion, guard);
+    ASSERT_TRUE(segmented.ok()) << segmented.status();
+    EXPECT_EQ(segmented->groups().size(), (i + 1) / 2) << i;
+  }
 }
 
 // What rows fold with these axes stays a reduction, and what is large.
