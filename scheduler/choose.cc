@@ -293,6 +293,7 @@ absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
   const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
   const auto column =
       std::find_if_not(sized.shape.order.rbegin(), sized.shape.order.rend(), is_row);
+  if (sized.shape.rows.empty() || column == sized.shape.order.rend()) return false;
   for (ValId v : large) {
     for (const std::vector<AxisId>& order : MemoryOrders(group, sized.shape, v)) {
       if (absl::c_all_of(order, is_row)) continue;

@@ -29,7 +29,10 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
     return Decision::Refuse(me, ReasonCode::kUnsupported, summary.reductions,
                             "a reduction is not pointwise");
   }
-  if (summary.spaces.size() > 1 && summary.GridAxes().empty()) {
+  // Of what is pooled results may be all that is left.
+  AxisSet common = summary.GridAxes();
+  for (const AxisSet& kept : summary.kept) common = Intersection(common, kept);
+  if (summary.spaces.size() + summary.kept.size() > (pooled ? 2 : 1) && common.empty()) {
     return Decision::Refuse(me, ReasonCode::kNoCommonAxis, {},
                             "the expressions run over spaces that have no axis in common");
   }

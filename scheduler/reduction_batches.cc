@@ -1,8 +1,8 @@
 // Rows of batches, each of which has states of its own columns (GroupShape::batch): CTAs take rows
 // of one batch in turn, and so many of them each that all together fill the machine.
 //
-//   batch 0   CTA 0: rows 0, 2, 4 ...    CTA 1: rows 1, 3, 5 ...    -> states of batch 0, 2 of each
-//   column batch 1   CTA 2: rows 0, 2, 4 ...    CTA 3: ...
+//   batch 0   CTA 0: rows 0, 2 ...    CTA 1: rows 1, 3 ...    two states of each column of batch 0
+//   batch 1   CTA 2: rows 0, 2 ...    CTA 3: rows 1, 3 ...    and of batch 1
 #include <algorithm>
 
 #include "absl/algorithm/container.h"

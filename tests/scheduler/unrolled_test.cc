@@ -9,6 +9,7 @@
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
 #include "scheduler/scheduler.h"
+#include "segmenter/extract.h"
 #include "segmenter/segment.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/sanitized.h"
@@ -78,6 +79,29 @@ TEST(UnrolledTest, PoolsOfPools) {
     const absl::StatusOr<SegmentedFusion> segmented = Segment(*fusion, guard);
     ASSERT_TRUE(segmented.ok()) << segmented.status();
     EXPECT_EQ(segmented->groups().size(), (i + 1) / 2) << i;
+  }
+}
+
+// Windows that have nothing in common but their own axes are no one kernel's: there is no axis that
+// both results have.
+TEST(UnrolledTest, PoolsWithoutCommonAxes) {
+  const RealGuard guard;
+  for (const char* results : {"  r = sum(x * w, axes=[1, 2])\n  s = sum(z * w, axes=[1, 2])\n",
+                              "  r = sum(x * w, axes=[1, 2])\n  s = z * w\n",
+                              "  r = sum(x * w, axes=[0, 1, 2])\n  s = z * w\n"}) {
+    const absl::StatusOr<Fusion> fusion = ParseFusion(
+        absl::StrCat("fusion apart {\n  input x: f32[4, 2, 2]\n  input z: f32[3, 2, 2]\n"
+                     "  input w: f32[2, 2]\n",
+                     results, "  output r\n  output s\n}\n"));
+    ASSERT_TRUE(fusion.ok()) << fusion.status();
+    const absl::StatusOr<SegmentedFusion> segmented = Segment(*fusion, guard);
+    ASSERT_TRUE(segmented.ok()) << segmented.status();
+    for (GroupId g : segmented->groups()) {
+      const absl::StatusOr<ExtractedGroup> group = ExtractGroup(*segmented, g);
+      ASSERT_TRUE(group.ok()) << group.status();
+      const testing::GroupResult result = testing::RunGroup(group->fusion, {});
+      EXPECT_TRUE(result.status.ok()) << result.status;
+    }
   }
 }
 
