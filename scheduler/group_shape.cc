@@ -151,12 +151,17 @@ std::optional<AxisSet> BatchOf(const AxisMap& axes, const std::vector<ExprId>& r
   return batch;
 }
 
+struct RowChoice {
+  AxisSet rows, batch;
+  std::vector<Crossing> crosses;  // Per reduction.
+};
+
 // The axes that are rows where reductions keep different ones: what those that are not free keep;
 // if all are free, what one of them keeps, or folds beside reductions of everything, preferably
 // without the axis that is fastest in memory.
-absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
-                                   const std::vector<ExprId>& reductions,
-                                   const std::vector<bool>& free, std::optional<AxisId> fastest) {
+absl::StatusOr<RowChoice> ChooseRows(const Fusion& group, const AxisMap& axes,
+                                     const std::vector<ExprId>& reductions,
+                                     const std::vector<bool>& free, std::optional<AxisId> fastest) {
   std::vector<AxisSet> candidates;
   for (ExprId e : reductions) {
     if (!free[e.index()]) candidates.push_back(axes.kept(e));
@@ -184,7 +189,8 @@ absl::StatusOr<AxisSet> ChooseRows(const Fusion& group, const AxisMap& axes,
       crosses.push_back(*crossing);
     }
     if (crosses.size() < reductions.size()) continue;
-    if (BatchOf(axes, reductions, crosses, rows)) return rows;
+    if (auto batch = BatchOf(axes, reductions, crosses, rows))
+      return RowChoice{rows, *std::move(batch), std::move(crosses)};
     about = reductions.back();
   }
   return absl::UnimplementedError(
@@ -431,6 +437,10 @@ bool GroupShape::crosses_all_rows() const {
                         [](Crossing c) { return c == Crossing::kRows || c == Crossing::kAll; });
 }
 
+std::vector<AxisId> GroupShape::RowsOfBatch() const {
+  return {rows.begin() + static_cast<int64_t>(batch.size()), rows.end()};
+}
+
 bool GroupShape::KeepsBatches(ExprId e) const {
   return !batch.empty() && crosses[e.index()] == Crossing::kRows &&
          absl::c_binary_search(axes.kept(e), batch.front());
@@ -563,25 +573,22 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   shape.finished.resize(group.num_vals());
   if (absl::c_any_of(reductions, [&](ExprId e) { return axes.kept(e) != kept; })) {
     const std::vector<bool> free = FreeReductions(group, shape);
-    absl::StatusOr<AxisSet> rows =
+    absl::StatusOr<RowChoice> choice =
         ChooseRows(group, axes, reductions, free,
                    shape.order.empty() ? std::nullopt : std::make_optional(shape.order.back()));
-    if (!rows.ok()) {
+    if (!choice.ok()) {
       const Sections sections = FindSections(group, axes, reductions, all);
       if (sections.missing != nullptr) {
         return absl::UnimplementedError(
-            absl::StrCat(std::string(rows.status().message()), ": ", sections.missing));
+            absl::StrCat(std::string(choice.status().message()), ": ", sections.missing));
       }
       kept = sections.rows;
       PlaceSections(sections, shape);
     } else {
-      kept = *std::move(rows);
-      std::vector<Crossing> crosses;
-      for (ExprId e : reductions) {
-        crosses.push_back(*CrossingOf(group, axes, e, free[e.index()], kept));
-        shape.crosses[e.index()] = crosses.back();
-      }
-      batch = *BatchOf(axes, reductions, crosses, kept);
+      kept = std::move(choice->rows);
+      batch = std::move(choice->batch);
+      for (size_t i = 0; i < reductions.size(); ++i)
+        shape.crosses[reductions[i].index()] = choice->crosses[i];
     }
     for (uint32_t i = 0; i < group.num_exprs(); ++i) {
       const ExprId e(i);

@@ -51,6 +51,7 @@ struct GroupShape {
   // Axes of the rows that reductions across them keep: CTAs take rows of one batch, a coordinate
   // along these axes, and leave states of their columns for each.
   std::vector<AxisId> batch;
+  std::vector<AxisId> RowsOfBatch() const;  // The other axes of the rows.
   // Whether a reduction across the rows has states for each batch.
   bool KeepsBatches(ExprId e) const;
   std::vector<AxisId> order;  // Every axis of the group, slow to fast.

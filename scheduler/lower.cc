@@ -77,9 +77,7 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
     }
   }
   if (!shape.batch.empty() && schedule.rows_per_cta() > 1) {
-    const auto of_batch = absl::MakeConstSpan(shape.rows).subspan(shape.batch.size());
-    const SymInt rows = shape.Extent({of_batch.begin(), of_batch.end()});
-    require(SymEq(Mod(rows, schedule.rows_per_cta()), 0),
+    require(SymEq(Mod(shape.Extent(shape.RowsOfBatch()), schedule.rows_per_cta()), 0),
             absl::StrCat("a batch has its rows in sets of ", schedule.rows_per_cta()));
   }
   if (schedule.tickets || schedule.pace > 0)

@@ -307,8 +307,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.sections.size > 1) return choose(sized, s);
   // Neighbouring rows of many columns leave a state each of what is folded of all of them: threads
   // that take rows in turn would have no vectors.
-  constexpr int64_t kMostFewColumns = 32;
-  if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kMostFewColumns) {
+  if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kFewColumns) {
     Schedule outer = s;
     outer.outer = true;
     SEAM_ASSIGN_OR_RETURN(sized, SizeGroup(group, context, outer));

@@ -304,11 +304,11 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
 // cache line of them or half of one, warps down the columns, of which a thread has a few with their
 // states.
 bool HoldCrossedOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kMostThreads = 1024, kOther = 48, kLeastColumns = 33, kMostPoints = 64;
+  constexpr int kMostThreads = 1024, kOther = 48, kMostPoints = 64;
   constexpr int64_t kBesideRows = 8192;  // Of shared memory: states on their way between warps.
   const DeviceInfo& device = sized.context.device;
   const int states = ColumnStates(sized);
-  if (s.vector == 1 || states == 0 || sized.columns < kLeastColumns || !sized.shape.batch.empty())
+  if (s.vector == 1 || states == 0 || sized.columns <= kFewColumns || !sized.shape.batch.empty())
     return false;
   for (const int vector_bytes : {16, 8}) {
     Schedule t = s;
@@ -361,7 +361,7 @@ absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedu
     s.lanes_per_row = 32 / row_lanes;
     const int64_t each = CeilDivide(sized.columns, s.lanes_per_row);
     // A thread has few columns whole.
-    constexpr int kFewColumns = 32, kThreadsPerSm = 768, kOtherRegisters = 24;
+    constexpr int kThreadsPerSm = 768, kOtherRegisters = 24;
     const bool few = each <= kFewColumns;
     s.registers = few ? static_cast<int>(std::max<int64_t>(each, 1)) : kFewColumns / 2;
     s.warps_per_row = static_cast<int>(std::clamp<int64_t>(CeilDivide(each, s.registers), 1, 32));

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "scheduler/group_shape.h"
+#include "scheduler/choose.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/sections.h"
@@ -228,7 +228,6 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device) {
   constexpr double kFewKept = 8;
-  constexpr int kSectorBytes = 32;
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   const AxisId fastest = LastAxis(fusion, axes, summary.reductions[0]);

@@ -23,9 +23,9 @@ absl::Status ChooseSections(const SizedGroup& sized, Schedule& s) {
   if (s.persistent && s.lanes_per_row >= least && s.registers * s.vector <= kMostElements)
     return absl::OkStatus();
   const int64_t vectors = VectorsOf(sized, s);
-  int threads = ThreadsFor(vectors, std::max(1, kMostElements / s.vector));
-  threads = std::clamp(threads, least, kMostThreads);
-  GiveThreads(threads, static_cast<int>(std::max<int64_t>(1, CeilDivide(vectors, threads))), s);
+  const int threads =
+      std::clamp(ThreadsFor(vectors, kMostElements / s.vector), least, kMostThreads);
+  GiveThreads(threads, static_cast<int>(CeilDivide(vectors, threads)), s);
   s.persistent = true;
   s.row_warps = std::max(1, 4 / s.warps_per_row);
   s.min_ctas_per_sm = std::max(1, kHiding / s.threads());

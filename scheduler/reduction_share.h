@@ -41,6 +41,9 @@ inline constexpr int64_t kShiftedVectors = 16;
 // Columns of such rows of narrow data up to which one CTA is as fast as a cluster, without states.
 inline constexpr int64_t kShiftedCtaColumns = 18432;
 
+// Columns of neighbouring rows that others cross up to which a thread has them all.
+inline constexpr int kFewColumns = 32;
+
 // Whether narrow rows lie beside weights of wider elements.
 bool HasWideWeights(const SizedGroup& sized, const KeptRows& rows);
 

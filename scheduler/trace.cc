@@ -71,7 +71,7 @@ absl::Status Tracer::Prepare() {
   for (AxisId a : shape_.rows) tile_.rows *= Radix(a);
   if (!options_.finish) {
     out_.batches = Elements(shape_.batch);
-    out_.batch_rows = Elements(absl::MakeConstSpan(shape_.rows).subspan(shape_.batch.size()));
+    out_.batch_rows = Elements(shape_.RowsOfBatch());
   }
   tile_.row = tile_.rows.is_same(1) ? SymInt(0) : tile_.env->FreshSymbol("row", 0, tile_.rows - 1);
   row_coordinates_ = Coordinates(shape_.rows, tile_.row);
