@@ -190,15 +190,21 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
   const Sizes sizes(group, sized.context);
   SEAM_ASSIGN_OR_RETURN(sized.rows, sizes.Of(sized.shape.row_extent));
   SEAM_ASSIGN_OR_RETURN(sized.batches, sizes.Of(sized.shape.Extent(sized.shape.batch)));
+  std::vector<AxisId> widest;
   for (const std::vector<AxisId>& held : sized.shape.held) {
     SEAM_ASSIGN_OR_RETURN(const int64_t columns, sizes.Of(sized.shape.Extent(held)));
+    const bool first = &held == &sized.shape.held.front();
+    if (first || columns > sized.columns) widest = held;
     sized.columns = std::max(sized.columns, columns);
+    sized.fewest_columns = first ? columns : std::min(sized.fewest_columns, columns);
   }
-  const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
   for (auto a = sized.shape.order.rbegin(); a != sized.shape.order.rend(); ++a) {
+    const bool is_row = absl::c_linear_search(sized.shape.rows, *a);
+    // Other columns are those of tensors that are seldom as wide.
+    if (!is_row && !absl::c_linear_search(widest, *a)) continue;
     SEAM_ASSIGN_OR_RETURN(const int64_t n, sizes.Of(sized.shape.axes.extent(*a)));
-    if (!is_row(*a) && sized.beside > 1) break;
-    (is_row(*a) ? sized.beside : sized.run) *= std::max<int64_t>(n, 1);
+    if (!is_row && sized.beside > 1) break;
+    (is_row ? sized.beside : sized.run) *= std::max<int64_t>(n, 1);
   }
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     if (sized.shape.crosses[i] == Crossing::kNone) continue;

@@ -15,12 +15,13 @@ struct SizedGroup {
   const Fusion* group;
   GroupShape shape;
   ScheduleContext context;
-  int64_t rows = 1;      // Value of shape.row_extent.
-  int64_t columns = 1;   // The most that a row has to hold.
-  int64_t run = 1;       // Columns that are neighbours in memory, up to the next row axis,
-  int64_t beside = 1;    // and rows that lie beside each other then.
-  int64_t batches = 1;   // Of rows (GroupShape::batch).
-  int64_t finished = 0;  // The most results of a reduction that crosses rows.
+  int64_t rows = 1;            // Value of shape.row_extent.
+  int64_t columns = 1;         // The most that a row has to hold,
+  int64_t fewest_columns = 1;  // and the fewest, where there are several to hold.
+  int64_t run = 1;             // Columns that are neighbours in memory, up to the next row axis,
+  int64_t beside = 1;          // and rows that lie beside each other then.
+  int64_t batches = 1;         // Of rows (GroupShape::batch).
+  int64_t finished = 0;        // The most results of a reduction that crosses rows.
   // Of the large tensors: bytes of an element of the widest and of the narrowest dtype, how many
   // of them are inputs, and the 32-bit registers that hold an element of each of these.
   int widest_bytes = 1, narrowest_bytes = 8, large_inputs = 0;

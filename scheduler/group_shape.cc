@@ -10,6 +10,7 @@
 #include "ir/status.h"
 #include "scheduler/sections.h"
 #include "scheduler/unrolled.h"
+#include "segmenter/summary.h"
 
 namespace seam {
 namespace {
@@ -234,20 +235,26 @@ void PlaceSections(const Sections& sections, GroupShape& shape) {
   shape.sections.size = sections.size;
 }
 
-// What a row has to hold, in `shape.held`.
+// What a row has to hold, in `shape.held`: columns that are some of others' are there with these.
 void HoldColumns(const Fusion& group, GroupShape& shape) {
-  std::vector<AxisId> widest;
-  const auto widen = [&](const AxisSet& space) {
+  shape.held.clear();
+  const auto hold = [&](const AxisSet& space) {
     std::vector<AxisId> columns = shape.Columns(space);
-    if (columns.size() > widest.size()) widest = std::move(columns);
+    const auto covers = [](const std::vector<AxisId>& all, const std::vector<AxisId>& some) {
+      return absl::c_all_of(some, [&](AxisId a) { return Contains(all, a); });
+    };
+    if (absl::c_any_of(shape.held, [&](const auto& held) { return covers(held, columns); })) return;
+    std::erase_if(shape.held, [&](const auto& held) { return covers(columns, held); });
+    shape.held.push_back(std::move(columns));
   };
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-    if (shape.folds[i]) widen(shape.axes.space(ExprId(i)));
+    if (shape.folds[i]) hold(shape.axes.space(ExprId(i)));
   }
   for (ValId v : group.outputs()) {
-    if (!shape.finished[v.index()]) widen(shape.axes.axes(v));
+    if (!shape.finished[v.index()]) hold(shape.axes.axes(v));
   }
-  shape.held = {std::move(widest)};
+  if (shape.held.empty()) shape.held.emplace_back();
+  // For their elements states are kept, however wide others are.
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     if (shape.crosses[i] != Crossing::kRows) continue;
     std::vector<AxisId> columns = shape.Columns(shape.axes.space(ExprId(i)));
@@ -514,9 +521,10 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
     shape.max_depth = std::max(shape.max_depth, depth);
   }
 
-  // The order of axes: a reduction follows the input that it reads along the most axes, everything
-  // else what it writes.
+  // The order of axes: a reduction follows the input that it reads along the most axes, of several
+  // the one that may be largest, everything else what it writes.
   std::vector<AxisId> memory;
+  int64_t most_elements = 0;
   AxisSet run_over;
   for (ExprId e : reductions) run_over = Union(run_over, axes.space(e));
   for (ValId v : group.outputs()) run_over = Union(run_over, axes.axes(v));
@@ -527,13 +535,19 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
     for (uint32_t i = 0; i < group.num_exprs(); ++i) all = Union(all, axes.space(ExprId(i)));
   }
   shape.lies_along = AxesBehindViews(group, axes, run_over);
-  auto consider = [&](std::vector<AxisId> order) {
+  auto consider = [&](ValId v, std::vector<AxisId> order) {
     order = AsRunOver(shape.lies_along, order);
     order.erase(
         std::remove_if(order.begin(), order.end(),
                        [&](AxisId a) { return !std::binary_search(all.begin(), all.end(), a); }),
         order.end());
-    if (order.size() > memory.size()) memory = std::move(order);
+    const int64_t elements = RangeOf(group.type(v).numel()).hi;
+    if (order.size() < memory.size() ||
+        (order.size() == memory.size() && elements <= most_elements)) {
+      return;
+    }
+    memory = std::move(order);
+    most_elements = elements;
   };
   if (shape.reduces) {
     for (uint32_t i = 0; i < group.num_exprs(); ++i) {
@@ -541,13 +555,13 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
       for (int k = 0; k < static_cast<int>(group.operands(e).size()); ++k) {
         const ValId v = group.operands(e)[k];
         if (!group.is_input(v)) continue;
-        consider(
-            MemoryOrder(group.strides(v), [&](int d) { return AtomsRead(group, axes, e, k, d); }));
+        consider(v, MemoryOrder(group.strides(v),
+                                [&](int d) { return AtomsRead(group, axes, e, k, d); }));
       }
     }
   } else {
     for (ValId v : group.outputs())
-      consider(MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));
+      consider(v, MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));
   }
   // Axes that it lacks are slower; expressions know their order.
   std::vector<AxisId> logical;
@@ -621,6 +635,17 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   return shape;
 }
 
+// Whether what a row folds is read in that row alone, and not through a view that mirrors or moves
+// the rows. Linear in the expressions.
+bool StaysWithinRows(const Fusion& group, const GroupShape& shape) {
+  std::vector<ExprId> all;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) all.emplace_back(i);
+  const GroupSummary summary = Summarize(group, shape.axes, FactsOf(group), all);
+  return absl::c_all_of(summary.held, [&](const AxisSet& held) {
+    return absl::c_all_of(shape.rows, [&](AxisId a) { return absl::c_binary_search(held, a); });
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
@@ -635,10 +660,9 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
     std::fill(folds.begin(), folds.end(), false);
     return ShapeOf(group, axes, std::move(folds), /*unrolls=*/true);
   }
-  absl::StatusOr<GroupShape> shape = ShapeOf(group, axes, folds, /*unrolls=*/false);
-  if (shape.ok()) return shape;
   const std::vector<ExprId> unrolled = FindUnrolled(group, axes, reductions);
-  if (unrolled.empty()) return shape;
+  absl::StatusOr<GroupShape> shape = ShapeOf(group, axes, folds, /*unrolls=*/false);
+  if (unrolled.empty() || (shape.ok() && StaysWithinRows(group, *shape))) return shape;
   for (ExprId e : unrolled) folds[e.index()] = false;
   return ShapeOf(group, axes, std::move(folds), /*unrolls=*/true);
 }

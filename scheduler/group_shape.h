@@ -92,8 +92,8 @@ struct GroupShape {
   // The columns of an expression space or of a tensor's axes: those that are no rows, slow to fast.
   std::vector<AxisId> Columns(const AxisSet& space) const;
   SymInt Extent(const std::vector<AxisId>& axes) const;
-  // What a row has to hold: the widest columns of all reductions and outputs, and those for whose
-  // elements states are kept across the rows.
+  // What a row has to hold: the columns of all reductions and outputs, without those that others
+  // have among theirs, and those for whose elements states are kept across the rows.
   std::vector<std::vector<AxisId>> held;
 };
 

@@ -121,6 +121,10 @@ bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, cons
       s.vector * sized.narrowest_bytes > kNarrowBytes) {
     return false;
   }
+  // Every row has a whole vector.
+  if (sized.fewest_columns < 3 * limit - 1) {
+    return false;
+  }
   // Weights whose vectors divide the row would have to be joined; but clusters' copies bring the
   // rest of a long one.
   const bool weighted = s.vector > 1 && !sized.shape.crossed() && rows.AlikeWords() > 0;
@@ -226,6 +230,8 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   }
   const auto choose_inner = [&](Schedule& inner) -> absl::Status {
     if (!sized.shape.crossed() || sized.shape.keeps_columns()) {
+      SEAM_ASSIGN_OR_RETURN(const bool at_once, ChooseOneTurn(sized, rows, inner));
+      if (at_once) return absl::OkStatus();
       SEAM_ASSIGN_OR_RETURN(const bool chosen, ChooseCluster(sized, rows, 0, inner));
       if (chosen) return absl::OkStatus();
     }
@@ -317,8 +323,11 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     as_rows.neighbours = static_cast<int>(sized.run);
     const absl::StatusOr<SizedGroup> resized = SizeGroup(group, context, as_rows);
     if (resized.ok()) {
+      // Columns of other tensors may lie among them.
+      SEAM_ASSIGN_OR_RETURN(const int64_t merged,
+                            ValueOf(*resized, resized->shape.Extent(resized->shape.merged)));
       SEAM_ASSIGN_OR_RETURN(as_rows, choose(*resized, as_rows));
-      if (CheckSchedule(as_rows).ok()) return as_rows;
+      if (merged == sized.run && CheckSchedule(as_rows).ok()) return as_rows;
     }
   }
   SEAM_ASSIGN_OR_RETURN(Schedule chosen, choose(sized, s));

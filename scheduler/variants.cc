@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/reduction_turns.h"
 #include "scheduler/schedule_fields.h"
 
 namespace seam {
@@ -100,7 +101,9 @@ Schedule Complete(const SizedGroup& sized, Changed c) {
     const int fit = sized.context.device.registers_per_sm / (s.threads() * c.thread_registers);
     s.min_ctas_per_sm = std::clamp(fit, 1, 32);
   }
-  if (s.grid > 0 && !c.sets("grid") && s.cluster > 0) {
+  if (s.cluster > 1 && !c.sets("grid") && s.vector > 0 && s.lanes_per_row > 0) {
+    s.grid = reduction::CtasOfClusters(sized, s);
+  } else if (s.grid > 0 && !c.sets("grid") && s.cluster > 0) {
     s.grid = CtasInClusters(sized.context.device, s.cluster) * std::max(1, s.min_ctas_per_sm);
     if (s.vector > 0 && s.lanes_per_row > 0) s.grid -= s.grid % s.grid_step();
   }

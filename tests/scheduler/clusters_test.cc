@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
 #include "scheduler/choose.h"
 #include "segmenter/extract.h"
@@ -10,6 +11,7 @@
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/norm_graphs.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -439,6 +441,41 @@ TEST(Clusters, FewLongRows) {
     const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
     EXPECT_EQ(s.grid / s.cluster, (rows + 1) / 2 * 2) << s.ToString();
   }
+}
+
+// Few long rows are all there at once, each of as many CTAs as have enough of it.
+TEST(Clusters, RowsInOneTurn) {
+  const std::string softmax =
+      "fusion softmax {\n  symbol M\n  symbol N\n  input x: DTYPE[M, N]\n"
+      "  y = softmax(x, axis=1)\n  output y\n}\n";
+  const auto of = [&](const char* dtype) {
+    return absl::StrReplaceAll(softmax, {{"DTYPE", dtype}});
+  };
+  const struct {
+    const char* dtype;
+    int64_t rows, columns;
+    int cluster;
+  } cases[] = {{"bf16", 1, 12288, 4}, {"bf16", 3, 16384, 8},  {"bf16", 2, 20001, 8},
+               {"f16", 1, 50257, 8},  {"bf16", 1, 50264, 16}, {"bf16", 17, 50264, 8},
+               {"f32", 4, 8192, 8},   {"f32", 2, 20001, 8},   {"f32", 1, 131072, 16},
+               {"bf16", 1, 8192, 1}};
+  testing::Part part;
+  for (const auto& c : cases) {
+    SCOPED_TRACE(absl::StrCat(c.dtype, "[", c.rows, ", ", c.columns, "]"));
+    if (!part.TakesNext()) continue;
+    const GroupResult result =
+        testing::ExpectRight(of(c.dtype), {.sizes = {{"M", c.rows}, {"N", c.columns}}});
+    EXPECT_EQ(result.schedule.cluster, c.cluster) << result.schedule.ToString();
+    if (c.cluster > 1) {
+      EXPECT_GE(result.schedule.grid, c.rows * c.cluster) << result.schedule.ToString();
+      EXPECT_EQ(result.schedule.stages, result.schedule.shift ? 2 : 0);
+    }
+  }
+  // Many are taken in turn.
+  const absl::StatusOr<Fusion> group = ParseFusion(of("bf16"));
+  const ScheduleContext context{.sizes = {4000, 50264}, .device = *FindDevice("h200")};
+  const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  EXPECT_GT(s.stages, 0) << s.ToString();
 }
 
 // Of rows that take more than half of what clusters hold the segmenter asks for one kernel only

@@ -96,6 +96,50 @@ const char* const kImages[] = {R"(fusion channels_first {
   output y
 })"};
 
+// Columns that are not the same axis: of tensors that only a row's scalars join, or nothing.
+const char* const kColumnsApart[] = {R"(fusion scaled_by_another {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  input y: DTYPE[M, N]
+  f = cast(x, dtype=f32)
+  r = rsqrt(sum(f * f, axes=[1]) + 1e-6)
+  out = cast(cast(y, dtype=f32) * r[:, None], dtype=DTYPE)
+  output out
+})",
+                                     R"(fusion distance_of_scaled {
+  symbol M
+  symbol N
+  input a: DTYPE[M, N]
+  input b: DTYPE[M, N]
+  input c: DTYPE[M, N]
+  mean, m2, n = welford(cast(a, dtype=f32), axes=[1])
+  t = (cast(b, dtype=f32) - mean[:, None]) * rsqrt(m2[:, None] / n[:, None] + 1e-5)
+  l = sum(square(cast(c, dtype=f32) - t))
+  out = cast(t, dtype=DTYPE)
+  output out
+  output l
+})",
+                                     R"(fusion gain_of_code {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  input code: f32[M, 8]
+  g = sum(softmax(code, axis=1) * 2.0, axes=[1])
+  out = cast(cast(x, dtype=f32) * g[:, None], dtype=DTYPE)
+  output out
+})",
+                                     R"(fusion largest_of_four {
+  symbol M
+  symbol N
+  input p: DTYPE[M, M]
+  input q: DTYPE[M, N]
+  input r: DTYPE[N, M]
+  input s: DTYPE[M]
+  top = maximum(maximum(amax(abs(p)), amax(abs(q))), maximum(amax(abs(r)), amax(abs(s))))
+  output top
+})"};
+
 const char* const kLayerNorm = R"(fusion layer_norm {
   symbol M
   symbol N
@@ -168,7 +212,11 @@ TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
                                kImages[0],
                                kImages[1],
                                kLayerNorm,
-                               LayerNormBackward(true)};
+                               LayerNormBackward(true),
+                               kColumnsApart[0],
+                               kColumnsApart[1],
+                               kColumnsApart[2],
+                               kColumnsApart[3]};
   std::mt19937_64 bits(1);
   const auto below = [&](size_t n) { return static_cast<size_t>(bits() % n); };
   // As many of each magnitude; every third a multiple of eight.
@@ -177,7 +225,7 @@ TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
     const auto n = static_cast<int64_t>(std::exp2(log));
     return below(3) == 0 ? (n + 7) / 8 * 8 : n;
   };
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < 840; ++i) {
     const char* const dtypes[] = {"f32", "bf16", "f16", "f64"};
     const std::string text =
         absl::StrReplaceAll(texts[below(std::size(texts))], {{"DTYPE", dtypes[below(4)]}});
@@ -407,6 +455,26 @@ TEST(Heuristics, OddRowsBesideWiderWeights) {
   for (const int64_t n : {12301, 14246, 16001}) {
     EXPECT_EQ(ExpectLaunchable(narrow, (1 << 28) / n, n, Devices()[0]).schedule.cluster, 1);
     EXPECT_GT(ExpectLaunchable(wide, (1 << 28) / n, n, Devices()[0]).schedule.cluster, 1);
+  }
+}
+
+// Every tensor that is brought ahead has its room, whichever axis its columns are.
+TEST(Heuristics, ColumnsApartHaveRoom) {
+  const DeviceInfo& device = Devices()[0];
+  for (const char* text : kColumnsApart) {
+    const std::string wide = absl::StrReplaceAll(text, {{"DTYPE", "f32"}});
+    for (const int64_t n : {7168, 8192, 14336, 16384, 65536, 131072, 262144, 327680})
+      for (const int64_t m : {16, 64, 2048}) ExpectLaunchable(wide, m, n, device);
+  }
+  // Neighbours in memory are those of the largest tensor.
+  const auto m = [](int64_t n) { return (1 << 27) / n; };
+  for (const int64_t n : {512, 4096, 150528}) {
+    const Schedule s = ExpectLaunchable(absl::StrReplaceAll(kColumnsApart[2], {{"DTYPE", "bf16"}}),
+                                        m(n), n, device)
+                           .schedule;
+    EXPECT_EQ(s.vector, 8) << s.ToString();
+    EXPECT_FALSE(s.outer) << s.ToString();
+    EXPECT_GE(s.columns_at_once(), n) << s.ToString();
   }
 }
 

@@ -367,7 +367,7 @@ TEST(Online, SavesAnExchangeAndAPass) {
   }
 }
 
-// Chosen for rows that no CTA holds alone, not where it saves nothing or there is no such sum.
+// Chosen for rows that no cluster holds, not where it saves nothing or there is no such sum.
 TEST(Online, WhereItSaves) {
   const auto chosen = [](absl::string_view body, int64_t rows, int64_t columns) {
     const GroupResult result =
@@ -375,10 +375,10 @@ TEST(Online, WhereItSaves) {
     EXPECT_TRUE(result.status.ok()) << result.status;
     return result.schedule;
   };
-  EXPECT_TRUE(chosen(kSoftmax, 1, 200000).online);
-  EXPECT_THAT(chosen(kSoftmax, 1, 200000).ToString(), HasSubstr("maximum and sum in one pass"));
+  EXPECT_TRUE(chosen(kSoftmax, 1, 700000).online);
+  EXPECT_THAT(chosen(kSoftmax, 1, 700000).ToString(), HasSubstr("maximum and sum in one pass"));
   EXPECT_FALSE(chosen(kSoftmax, 4, 512).online);
-  EXPECT_FALSE(chosen("  y = sum(exp(x), axes=[1])\n  output y\n", 1, 200000).online);
+  EXPECT_FALSE(chosen("  y = sum(exp(x), axes=[1])\n  output y\n", 1, 700000).online);
 }
 
 // Both are worth timing where the one may save something.

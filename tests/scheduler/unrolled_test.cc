@@ -105,6 +105,25 @@ TEST(UnrolledTest, PoolsWithoutCommonAxes) {
   }
 }
 
+// A small reduction whose result is read at other rows is computed by whoever wants it: as a row's,
+// others could not read it.
+TEST(UnrolledTest, ReadAtOtherRows) {
+  const RealGuard guard;
+  const char* const bodies[] = {
+      "  input x: f32[6, 5, 6]\n  a = sum(x, axes=[0])\n  c = sum(flip(a, axes=[1]))\n",
+      "  input x: f32[N, 8, 4]\n  a = amin(x, axes=[1])\n  d = argmin(a, axis=1)\n"
+      "  c = a[:, 3:]\n  output d\n"};
+  for (const char* body : bodies) {
+    const std::string text = absl::StrCat("fusion moved {\n  symbol N\n", body, "  output c\n}\n");
+    const absl::StatusOr<Fusion> fusion = ParseFusion(text);
+    ASSERT_TRUE(fusion.ok()) << fusion.status();
+    const absl::StatusOr<SegmentedFusion> segmented = Segment(*fusion, guard);
+    ASSERT_TRUE(segmented.ok()) << segmented.status();
+    EXPECT_EQ(segmented->groups().size(), 1) << text;
+    for (const int64_t n : {1, 7, 40}) ExpectRight(text, {.sizes = {{"N", n}}});
+  }
+}
+
 // What rows fold with these axes stays a reduction, and what is large.
 TEST(UnrolledTest, WhichOnes) {
   const struct {
