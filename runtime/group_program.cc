@@ -157,9 +157,13 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
   std::string origin = IsTunable(as) ? "chosen by the heuristic" : "";
   const auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == schedule; });
   if (it != eased.end() && it->instead != schedule) {
-    const std::string fewer =
-        absl::StrCat("at least ", it->instead.min_ctas_per_sm, " CTAs an SM instead of ",
-                     schedule.min_ctas_per_sm, ", with which it would spill registers");
+    const Schedule& instead = it->instead;
+    const std::string fewer = absl::StrCat(
+        instead.registers < schedule.registers
+            ? absl::StrCat(instead.registers, " vectors a thread instead of ", schedule.registers)
+            : absl::StrCat("at least ", instead.min_ctas_per_sm, " CTAs an SM instead of ",
+                           schedule.min_ctas_per_sm),
+        ", with which it would spill registers");
     schedule = it->instead;
     for (std::string* text : {&origin, &choice.origin})
       absl::StrAppend(text, text->empty() ? "" : "; ", fewer);
@@ -177,16 +181,23 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
 
 bool GroupProgram::Ease(const Schedule& chosen, int spills, const DeviceInfo& device) {
   auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == chosen; });
-  if (it == eased.end()) it = eased.insert(eased.end(), {chosen, chosen, chosen, spills});
-  if (it->tried_all) return false;
+  if (it == eased.end()) {
+    std::vector<Schedule> untried = EasierSchedules(chosen, device);
+    absl::c_reverse(untried);
+    it = eased.insert(eased.end(), {chosen, chosen, chosen, spills, std::move(untried)});
+  }
   const Schedule taken = it->instead;
   if (spills < it->best_spills) {
     it->best = taken;
     it->best_spills = spills;
   }
-  const std::optional<Schedule> next = WithMoreRegisters(taken, device);
-  it->tried_all = !next.has_value() || next->min_ctas_per_sm * 2 < chosen.min_ctas_per_sm;
-  it->instead = it->tried_all ? it->best : *next;
+  it->instead = it->best;
+  while (!it->untried.empty() && it->instead == it->best) {
+    const Schedule next = std::move(it->untried.back());
+    it->untried.pop_back();
+    const absl::StatusOr<std::shared_ptr<Variant>> variant = FindOrLower(next, "");
+    if (variant.ok() && CheckRoom((*variant)->plan(), device).ok()) it->instead = next;
+  }
   return it->instead != taken;
 }
 

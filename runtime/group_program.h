@@ -70,14 +70,13 @@ struct GroupProgram {
   std::vector<std::shared_ptr<Variant>> variants;
 
   std::optional<Schedule> fixed;  // For all calls, in place of one that is chosen.
-  // A schedule of the heuristic whose kernels spill registers, and what is taken in its place:
-  // others of fewer CTAs an SM, one after the other, until one spills nothing, in the end the best
-  // of them.
+  // A schedule of the heuristic whose kernels spill registers, and what is taken in its place: one
+  // after the other of EasierSchedules, until one spills nothing, in the end the best of them.
   struct Eased {
     Schedule chosen, instead;
     Schedule best;
-    int best_spills = 0;  // Bytes.
-    bool tried_all = false;
+    int best_spills = 0;            // Bytes.
+    std::vector<Schedule> untried;  // The next one last.
   };
   std::vector<Eased> eased;
 
@@ -99,8 +98,7 @@ struct GroupProgram {
   // Adds a variant, once its kernels are there, to those that FindOrLower finds.
   void Keep(const std::shared_ptr<Variant>& variant);
   // Called where the kernels of what was taken for `chosen` spill so many bytes: has Choose take
-  // another schedule in its place. Half of the CTAs an SM are given up at most, since they hide
-  // more than it costs to spill a little. False if Choose takes what it took.
+  // another schedule in its place. False if Choose takes what it took.
   bool Ease(const Schedule& chosen, int spills, const DeviceInfo& device);
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "scheduler/choose.h"
 
 namespace seam {
@@ -32,6 +33,49 @@ std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& d
     return eased;
   }
   return std::nullopt;
+}
+
+std::optional<Schedule> WithFewerVectors(const Schedule& s) {
+  constexpr int kMostThreads = 1024;
+  if (s.blocks || s.tiles || s.slices > 1 || s.held > 0) return std::nullopt;
+  Schedule t = s;
+  if (!s.persistent && s.registers > 1) {
+    t.registers /= 2;
+    return t;
+  }
+  while (s.persistent && s.lanes_per_row == 32 && --t.registers * 2 >= s.registers) {
+    t.warps_per_row = s.warps_per_row * s.registers / t.registers;
+    if (t.warps_per_row * t.registers == s.warps_per_row * s.registers &&
+        t.threads() * std::max(1, t.min_ctas_per_sm) <= kMostThreads) {
+      return t;
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+Schedule Apart(Schedule s) {
+  s.one_launch = false;
+  return s;
+}
+
+}  // namespace
+
+std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device) {
+  std::vector<Schedule> easier;
+  for (std::optional<Schedule> t = WithMoreRegisters(s, device);
+       t.has_value() && t->min_ctas_per_sm * 2 >= s.min_ctas_per_sm;
+       t = WithMoreRegisters(*t, device)) {
+    easier.push_back(*t);
+  }
+  const std::optional<Schedule> fewer = WithFewerVectors(s);
+  if (fewer.has_value()) easier.push_back(*fewer);
+  for (const Schedule& t : {s, fewer.value_or(s)}) {
+    if (!t.one_launch || absl::c_linear_search(easier, Apart(t))) continue;
+    easier.push_back(Apart(t));
+  }
+  return easier;
 }
 
 }  // namespace seam

@@ -1,11 +1,12 @@
-// Fewer CTAs an SM, so that each thread has more registers. How many a kernel needs only its
-// compiler knows: the heuristics estimate it, and where NVRTC then says that a kernel spills, this
-// is the next schedule to try.
+// Schedules whose threads have more registers, or need less. How many a kernel needs only its
+// compiler knows: the heuristics estimate it, and where NVRTC then says that a kernel spills, these
+// are the next schedules to try.
 //
 // Thread-safety: pure functions.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "scheduler/device.h"
 #include "scheduler/schedule.h"
@@ -17,5 +18,15 @@ namespace seam {
 // if `s` asks for one CTA an SM or for none in particular, if a thread has all that it can have, or
 // if CTAs that share rows have to be there at once.
 std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& device);
+
+// The schedule with fewer vectors a thread: half as many of rows that are gone through step by
+// step, of others as many more warps as hold the same columns. None if a thread has one, if no
+// number of warps does that exactly, or if rows lie in shared memory by vectors.
+std::optional<Schedule> WithFewerVectors(const Schedule& s);
+
+// What to try instead of `s`, in this order: fewer CTAs an SM, half of them at least, since they
+// hide more than it costs to spill a little; fewer vectors a thread; and a kernel of its own for
+// what this one finishes.
+std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device);
 
 }  // namespace seam

@@ -21,7 +21,7 @@ constexpr int64_t kLeastBytes = 4096, kLeastBytesOf16 = 6144, kLeastBytesOfMany1
 constexpr int kMostCtas = 3, kMostCtasOf16 = 5;
 // The fewest CTAs that share rows which start anywhere.
 constexpr int kLeastShifted = 4;
-// Threads of a CTA with at most so many vectors each.
+// Threads of a CTA with so many vectors each, up to twice as many of CTAs that are alone on an SM.
 constexpr int kThreads = 128, kMostThreads = 512, kVectors = 4, kMostVectors = 8;
 
 // CTAs of 128 threads or more with four vectors each, or what that takes more or less.
@@ -38,42 +38,58 @@ void ShareRowOfCluster(const SizedGroup& sized, int cluster, Schedule& s) {
   s.warps_per_row = static_cast<int>(CeilDivide(vectors, int64_t{each} * 32));
 }
 
+// The CTAs that each SM then has; 0: too many, or each has too little of a row.
+int CtasOfEachSm(const SizedGroup& sized, int cluster) {
+  const bool largest = cluster >= 16;
+  const auto ctas = static_cast<int>(std::min<int64_t>(
+      CeilDivide(sized.rows * cluster, CtasInClusters(sized.context.device, cluster)),
+      kMostCtasOf16 + 1));
+  const int64_t least = !largest ? kLeastBytes : ctas == 1 ? kLeastBytesOf16 : kLeastBytesOfMany16;
+  const bool enough = sized.columns * sized.widest_bytes >= cluster * least;
+  return enough && ctas <= (largest ? kMostCtasOf16 : kMostCtas) ? ctas : 0;
+}
+
+// Whether CTAs of this schedule have the registers and the shared memory; `early` then says whether
+// weights have registers too, a word a column at the most: loaded in front of the statistics they
+// cost no latency behind them.
+bool Fits(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kBesideWords = 34;
+  const int points = s.registers * s.vector;
+  const double weights = rows.AlikeWords();
+  double words = rows.Words(s.registers, s) + kBesideWords;
+  if (s.vector * sized.widest_bytes < 16) words += kSingleWords;
+  // With registers to spare compilers load weights and unpack narrow data ahead.
+  const double ahead = sized.widest_bytes < 4 ? 0.5 * sized.large_inputs : 0;
+  if (s.min_ctas_per_sm == 1) words += points * (weights + ahead);
+  const double most = 65536.0 / (s.threads() * s.min_ctas_per_sm);
+  s.early = !s.shift && weights > 0 && weights <= kManyWeights && words + points * weights <= most;
+  const int64_t shared = rows.StateBytes(s) + (s.stages > 0 ? s.stages * rows.StageBytes(s) : 0);
+  const int64_t room = sized.context.device.smem_bytes_per_cta / s.min_ctas_per_sm;
+  return words <= most && shared <= room - kOtherSharedBytes;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> ChooseOneTurn(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  const DeviceInfo& device = sized.context.device;
-  const int64_t row_bytes = sized.columns * sized.widest_bytes;
-  if (device.max_cluster == 1 || s.outer || s.vector == 1 || sized.rows == 0 ||
-      sized.shape.crossed() || sized.run < sized.columns || row_bytes < kLeastRowBytes) {
+  const int largest = sized.context.device.max_cluster;
+  if (largest == 1 || s.outer || s.vector == 1 || sized.rows == 0 || sized.shape.crossed() ||
+      sized.run < sized.columns || sized.columns * sized.widest_bytes < kLeastRowBytes) {
     return false;
   }
   Schedule pinned = s;
   PinColumns(sized, pinned);
   SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
-  for (int cluster = device.max_cluster; cluster > 1; cluster /= 2) {
-    const bool largest = cluster >= 16;
-    const int64_t ctas = CeilDivide(sized.rows * cluster, CtasInClusters(device, cluster));
-    const int64_t least = !largest    ? kLeastBytes
-                          : ctas == 1 ? kLeastBytesOf16
-                                      : kLeastBytesOfMany16;
-    if (row_bytes < cluster * least || ctas > (largest ? kMostCtasOf16 : kMostCtas)) continue;
-    if (s.shift && cluster < kLeastShifted) continue;
-    // Rows that start anywhere come by copies.
+  for (int cluster = largest; cluster >= (s.shift ? kLeastShifted : 2); cluster /= 2) {
     Schedule c = s.shift ? pinned : s;
-    const KeptRows& kept = s.shift ? pinned_rows : rows;
     ShareRowOfCluster(sized, cluster, c);
-    c.min_ctas_per_sm = static_cast<int>(ctas);
+    c.min_ctas_per_sm = CtasOfEachSm(sized, cluster);
+    // Rows that start anywhere come by copies.
     c.stages = s.shift ? 2 : 0;
-    if (c.threads() > 1024 || (s.shift && c.registers > kVectors)) continue;
-    double words = kept.Words(c.registers, c);
-    if (c.vector * sized.widest_bytes < 16) words += kSingleWords;
-    // With registers to spare compilers load weights and unpack narrow data ahead.
-    const double ahead = sized.widest_bytes < 4 ? 0.5 * sized.large_inputs : 0;
-    if (c.min_ctas_per_sm == 1) words += c.registers * c.vector * (rows.AlikeWords() + ahead);
-    const int64_t shared = kept.StateBytes(c) + c.stages * (s.shift ? kept.StageBytes(c) : 0);
-    const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes;
-    if (words > 65536 / (c.threads() * c.min_ctas_per_sm) - kOtherRegisters || shared > room)
+    const bool alone = c.min_ctas_per_sm == 1 && !s.shift;
+    if (c.min_ctas_per_sm == 0 || c.threads() > 1024 || (c.registers > kVectors && !alone) ||
+        !Fits(sized, s.shift ? pinned_rows : rows, c)) {
       continue;
+    }
     c.grid = CtasOfClusters(sized, c);
     if (c.grid < sized.rows * cluster) continue;
     if (c.columns_at_once() == sized.columns) PinColumns(sized, c);

@@ -1,4 +1,5 @@
-// Fewer CTAs an SM for more registers: by steps that give a thread some, down to one CTA.
+// What spills has other schedules: fewer CTAs an SM by steps that give a thread some registers,
+// down to one CTA, fewer vectors, a second kernel.
 #include "scheduler/more_registers.h"
 
 #include <gmock/gmock.h>
@@ -72,6 +73,45 @@ TEST(MoreRegisters, NotOfCtasThatHaveToBeThereAtOnce) {
   EXPECT_TRUE(WithMoreRegisters(s, H200()).has_value());
   s.one_launch = true;
   EXPECT_FALSE(WithMoreRegisters(s, H200()).has_value());
+}
+
+TEST(MoreRegisters, FewerVectors) {
+  Schedule s = OfThreads(512, 2);
+  s.registers = 2;
+  EXPECT_EQ(WithFewerVectors(s)->registers, 1);
+  s.registers = 1;
+  EXPECT_FALSE(WithFewerVectors(s).has_value());
+  // Rows that are held have the same columns then.
+  s = OfThreads(320, 1);
+  s.persistent = true;
+  s.vector = 4;
+  s.registers = 8;
+  const Schedule held = *WithFewerVectors(s);
+  EXPECT_EQ(held.registers, 5);
+  EXPECT_EQ(held.columns_at_once(), s.columns_at_once());
+  s = OfThreads(1024, 1);
+  s.persistent = true;
+  s.registers = 2;
+  EXPECT_FALSE(WithFewerVectors(s).has_value());
+}
+
+TEST(MoreRegisters, InThisOrder) {
+  Schedule s = OfThreads(256, 4);
+  s.split = 3;
+  s.registers = 2;
+  const std::vector<Schedule> easier = EasierSchedules(s, H200());
+  ASSERT_EQ(easier.size(), 3u);
+  EXPECT_EQ(easier[0].min_ctas_per_sm, 3);
+  EXPECT_EQ(easier[1].min_ctas_per_sm, 2);
+  EXPECT_EQ(easier[2].registers, 1);
+  s.one_launch = true;
+  const std::vector<Schedule> at_once = EasierSchedules(s, H200());
+  ASSERT_EQ(at_once.size(), 3u);
+  EXPECT_EQ(at_once[0].registers, 1);
+  EXPECT_FALSE(at_once[1].one_launch);
+  EXPECT_EQ(at_once[1].registers, 2);
+  EXPECT_FALSE(at_once[2].one_launch);
+  EXPECT_EQ(at_once[2].registers, 1);
 }
 
 }  // namespace
