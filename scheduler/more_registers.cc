@@ -74,6 +74,8 @@ std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& devic
   for (const Schedule& t : {s, fewer.value_or(s)}) {
     if (!t.one_launch || absl::c_linear_search(easier, Apart(t))) continue;
     easier.push_back(Apart(t));
+    if (const std::optional<Schedule> more = WithMoreRegisters(easier.back(), device))
+      easier.push_back(*more);
   }
   return easier;
 }
