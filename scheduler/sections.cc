@@ -7,6 +7,32 @@
 
 namespace seam {
 
+namespace {
+
+// Whether what is computed from such a reduction, and not folded again, is read at other columns.
+bool IsReadElsewhere(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> reductions,
+                     const AxisSet& kept) {
+  std::vector<bool> of_section(fusion.num_vals());
+  for (uint32_t i = 0; i < fusion.num_exprs(); ++i) {
+    const ExprId e(i);
+    bool follows = false;
+    if (IsReduction(fusion.info(e).op_class)) {
+      follows = axes.kept(e) == kept && absl::c_linear_search(reductions, e);
+    } else if (fusion.info(e).op_class != OpClass::Library) {
+      for (size_t k = 0; k < fusion.operands(e).size(); ++k) {
+        if (!of_section[fusion.operands(e)[k].index()]) continue;
+        if (!axes.exchanged(e, static_cast<int>(k)).empty()) return true;
+        follows = true;
+      }
+    }
+    for (int r = 0; r < fusion.num_results(e); ++r)
+      of_section[fusion.result(e, r).index()] = follows;
+  }
+  return false;
+}
+
+}  // namespace
+
 Sections FindSections(const Fusion& fusion, const AxisMap& axes,
                       absl::Span<const ExprId> reductions, const AxisSet& space) {
   Sections found;
@@ -55,6 +81,11 @@ Sections FindSections(const Fusion& fusion, const AxisMap& axes,
   for (ExprId e : reductions) {
     if (!absl::c_binary_search(found.folded, LastAxis(fusion, axes, e)))
       return missing("a reduction folds a part of each row's columns, and these are no neighbours");
+  }
+  if (IsReadElsewhere(fusion, axes, reductions, kept)) {
+    return missing(
+        "a reduction folds a part of each row's columns, and what follows it is read at other "
+        "columns");
   }
   return found;
 }

@@ -12,7 +12,10 @@
 #include "ir/text/parser.h"
 #include "scheduler/alternatives.h"
 #include "scheduler/group_shape.h"
+#include "scheduler/scheduler.h"
 #include "scheduler/schedulers.h"
+#include "segmenter/extract.h"
+#include "segmenter/segment.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/sanitized.h"
 
@@ -172,6 +175,34 @@ TEST(SectionsTest, WhatNoKernelDoesIsRefused) {
     const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*fusion);
     ASSERT_FALSE(shape.ok());
     EXPECT_THAT(std::string(shape.status().message()), ::testing::HasSubstr(c.says));
+  }
+}
+
+// What lanes have of their section stays with them: others cannot read it.
+TEST(SectionsTest, ReadAtOtherColumns) {
+  const RealGuard guard;
+  for (const char* read : {"flip(n, axes=[1])", "gather(n, at[:, None], axis=1)", "n[:, 3:7]"}) {
+    const std::string text = absl::StrCat(
+        "fusion elsewhere {\n  symbol M\n  input x: f32[M, 64]\n  input at: i64[M]\n"
+        "  p = reshape(x, sizes=[M, 32, 2])\n  mean, m2, count = welford(p, axes=[2])\n"
+        "  n = reshape(p - mean[:, :, None], sizes=[M, 64])\n  top = amax(n, axes=[1])\n"
+        "  y = ",
+        read, " - top[:, None]\n  output y\n}\n");
+    SCOPED_TRACE(text);
+    const absl::StatusOr<Fusion> fusion = ParseFusion(text);
+    ASSERT_TRUE(fusion.ok()) << fusion.status();
+    const absl::StatusOr<SegmentedFusion> segmented = Segment(*fusion, guard);
+    ASSERT_TRUE(segmented.ok()) << segmented.status();
+    EXPECT_GT(segmented->groups().size(), 1);
+    for (GroupId g : segmented->groups()) {
+      const absl::StatusOr<ExtractedGroup> group = ExtractGroup(*segmented, g);
+      ASSERT_TRUE(group.ok()) << group.status();
+      testing::GroupRun run;
+      for (const SymNode* symbol : group->fusion.env().symbols())
+        run.sizes[std::string(symbol->name)] = 5;
+      const testing::GroupResult result = testing::RunGroup(group->fusion, run);
+      EXPECT_TRUE(result.status.ok()) << result.status;
+    }
   }
 }
 
