@@ -376,7 +376,11 @@ Operand Parser::ParseIndex(Operand base) {
   int position = 0;  // In the result.
   auto add_axis = [&](const Item& item) {
     const SymInt extent = builder_.extent(value, static_cast<int>(slice.start.size()));
-    auto from_end = [&](SymInt index) { return ProvablyLt(index, 0) ? index + extent : index; };
+    // Clamped at once: the slice would count what is still negative from the end again.
+    auto from_end = [&](SymInt index) {
+      if (!ProvablyLt(index, 0)) return index;
+      return ProvablyLt(index + extent, 0) ? SymInt(0) : index + extent;
+    };
     slice.start.push_back(from_end(item.start.value_or(0)));
     slice.stop.push_back(from_end(item.stop.value_or(extent)));
     slice.step.push_back(item.step.value_or(1));

@@ -242,6 +242,31 @@ TEST(TextParserTest, Indexing) {
             "  z: f32[1, 1, M, N] = broadcast(t1, axes=[1])\n");
 }
 
+TEST(TextParserTest, LimitsBeforeTheStartAreClamped) {
+  const std::string three =
+      "  t0: f32[] = constant(1.0, dtype=f32)\n"
+      "  q: f32[3] = full(t0, sizes=[3])\n";
+  const auto sliced = [&](const std::string& index) {
+    const std::string text =
+        Canonical("  q = full(1: f32, sizes=[3])\n  z = exp(q" + index + ")\n");
+    EXPECT_EQ(text.substr(0, three.size()), three) << text;
+    return text.substr(three.size());
+  };
+  const std::string none =
+      "  t1: f32[0] = slice(q, start=[0], stop=[0], step=[1])\n"
+      "  z: f32[0] = exp(t1)\n";
+  for (const char* whole : {"[-3:]", "[-4:]", "[-5:]", "[-7:]", "[-4:3]"}) {
+    EXPECT_EQ(sliced(whole), "  z: f32[3] = exp(q)\n") << whole;
+  }
+  for (const char* empty : {"[:-3]", "[:-4]", "[:-6]", "[-5:-4]"}) {
+    EXPECT_EQ(sliced(empty), none) << empty;
+  }
+  EXPECT_EQ(sliced("[-4:-1]"),
+            "  t1: f32[2] = slice(q, start=[0], stop=[2], step=[1])\n"
+            "  z: f32[2] = exp(t1)\n");
+  EXPECT_EQ(Canonical("  z = exp(v[-65:])\n"), "  z: f32[N] = exp(v)\n");
+}
+
 TEST(TextParserTest, Matmul) {
   EXPECT_EQ(Canonical("  z = x @ permute(x, axes=[1, 0]) + 1\n"),
             "  t0: f32[N, M] = permute(x, axes=[1, 0])\n"
