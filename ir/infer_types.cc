@@ -122,7 +122,7 @@ class Typer : public ShapeChecker {
   // Rounds a float value to `dtype`; an integer one must be in its range.
   absl::Status NormalizeValue(DType dtype) {
     if (IsFloat(dtype)) {
-      attr_.value = RoundToDType(dtype, attr_.value);
+      attr_.value = RoundOnce(dtype, attr_.value);
       return attr_.int_value == 0
                  ? absl::OkStatus()
                  : Error(absl::StrCat("an integer value given for ", DTypeName(dtype)));

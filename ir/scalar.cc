@@ -143,6 +143,17 @@ double RoundToDType(DType dtype, double value) {
   }
 }
 
+double RoundOnce(DType dtype, double value) {
+  if (dtype == DType::F64 || dtype == DType::F32) return RoundToDType(dtype, value);
+  // An inexact step to f32 that leaves an odd last bit hides no tie from the step that follows.
+  // Source: Boldo, Melquiond, "Emulation of FMA and correctly rounded sums", 2008.
+  float narrow = static_cast<float>(value);
+  if (narrow != value && std::bit_cast<uint32_t>(narrow) % 2 == 0) {
+    narrow = std::nextafter(narrow, static_cast<float>(value > narrow ? INFINITY : -INFINITY));
+  }
+  return RoundToDType(dtype, narrow);
+}
+
 int64_t WrapToDType(DType dtype, int64_t value) {
   switch (dtype) {
     case DType::I32:

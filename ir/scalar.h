@@ -47,6 +47,9 @@ inline Scalar IntScalar(int64_t value) {
 
 // `value` rounded to the float dtype. Idempotent.
 double RoundToDType(DType dtype, double value);
+// The same in one step, past f32, which is how literals are rounded: never off by more than half a
+// unit.
+double RoundOnce(DType dtype, double value);
 // `value` wrapped to the integer dtype; for bool, value != 0.
 int64_t WrapToDType(DType dtype, int64_t value);
 // The smallest and largest integer of an integer dtype or bool; the largest finite value of a float

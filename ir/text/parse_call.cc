@@ -198,6 +198,12 @@ std::vector<ValId> Parser::OperandValues(OpKind op, const Token& at,
   for (size_t i = first; i < last && !dtype.has_value(); ++i) {
     if (operands[i].value.valid()) dtype = builder_.dtype(operands[i].value);
   }
+  // A float needs no type where nothing else could give one.
+  if (op == OpKind::Where || op == OpKind::Full) {
+    for (size_t i = first; i < last && !dtype.has_value(); ++i) {
+      if (operands[i].literal.kind == Literal::Kind::kFloat) dtype = DType::F32;
+    }
+  }
   std::vector<ValId> values;
   values.reserve(operands.size());
   bool ranks_differ = false;
@@ -247,13 +253,16 @@ Operand Parser::CallOp(OpKind op, const Call& call) {
   const bool has_axes = (AttributesOf(op) & kAttrAxes) != 0;
   if (has_axes) known.push_back("axis");
   if (IsReduction(ClassOf(op))) known.push_back("keepdims");
+  if (op == OpKind::Full) known.push_back("dtype");  // Of a literal.
   CheckKeywords(call, known);
   if (!ok()) return Operand();
 
-  if (op == OpKind::Constant) {
-    const KeywordArgument* dtype = FindKeyword(call, "dtype");
-    if (call.operands.size() != 1 || call.operands[0].kind != Operand::Kind::kLiteral ||
-        dtype == nullptr) {
+  if (std::optional<Operand> literal = Fold(op, call.name, call.operands)) return *literal;
+  const KeywordArgument* dtype = FindKeyword(call, "dtype");
+  const bool of_literal =
+      call.operands.size() == 1 && call.operands[0].kind == Operand::Kind::kLiteral;
+  if (op == OpKind::Constant || (op == OpKind::Cast && of_literal && dtype != nullptr)) {
+    if (!of_literal || dtype == nullptr) {
       Fail(call.name, "expected a literal and its type, as in constant(1.5, dtype=f32)");
       return Operand();
     }
@@ -263,7 +272,17 @@ Operand Parser::CallOp(OpKind op, const Call& call) {
                         call.name);
   }
 
-  std::vector<ValId> values = OperandValues(op, call.name, call.operands);
+  std::vector<Operand> operands = call.operands;
+  if (op == OpKind::Full && dtype != nullptr && operands.size() == 1) {
+    const DType type = ToDType(*dtype);
+    operands[0].value = ToValue(operands[0], type);
+    if (ok() && builder_.dtype(operands[0].value) != type) {
+      Fail(dtype->name,
+           absl::StrCat("found dtype=", DTypeName(type), " for a value of ",
+                        DTypeName(builder_.dtype(operands[0].value)), ", expected a cast"));
+    }
+  }
+  std::vector<ValId> values = OperandValues(op, call.name, operands);
   if (!ok()) return Operand();
   Attributes attributes;
   for (const AttributeName& name : names) {

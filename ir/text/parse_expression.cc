@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ir/op_semantics.h"
 #include "ir/scalar.h"
 #include "ir/text/parser.h"
 #include "ir/text/parser_impl.h"
@@ -23,6 +24,7 @@ struct Infix {
   OpKind bool_op;  // What it means between bools; the same as `op` where it means nothing else.
 };
 constexpr int kComparison = 1;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Infix kInfix[] = {
     {"==", kComparison, OpKind::Eq, OpKind::Eq},
     {"!=", kComparison, OpKind::Ne, OpKind::Ne},
@@ -58,6 +60,25 @@ bool EndsIndex(const Token& token) { return token.Is(",") || token.Is("]"); }
 
 bool IsReservedWord(absl::string_view name) {
   return name == "true" || name == "false" || name == "inf" || name == "nan" || name == "_";
+}
+
+absl::string_view WordHint(absl::string_view word) {
+  if (word == "and") return "; write (a) & (b) for a and b";
+  if (word == "or") return "; write (a) | (b) for a or b";
+  if (word == "not") return "; write ~a for not a";
+  return "";
+}
+
+DType WidestOf(Literal::Kind kind) {
+  return kind == Literal::Kind::kBool      ? DType::Bool
+         : kind == Literal::Kind::kInteger ? DType::I64
+                                           : DType::F64;
+}
+
+std::optional<DType> Parser::TypeOf(const Operand& operand) const {
+  if (operand.value.valid()) return builder_.dtype(operand.value);
+  if (operand.kind != Operand::Kind::kLiteral) return std::nullopt;
+  return WidestOf(operand.literal.kind);
 }
 
 Operand Parser::ValueOperand(ValId value, const Token& at) const {
@@ -96,13 +117,17 @@ Operand Parser::FindValue(const Token& name) {
   }
   std::string hint;
   if (builder_.env().Find(name.text).has_value()) {
-    hint = ", which is a symbol: symbols stand in types and attributes only";
+    hint = absl::StrCat(
+        ", which is a symbol: symbols stand in types and attributes only; its value is "
+        "size(sizes=[",
+        name.text, "], dtype=f32)");
   } else {
     std::vector<absl::string_view> names;
     names.reserve(values_.size());
     for (const auto& [known, definition] : values_) names.push_back(known);
     std::sort(names.begin(), names.end());
-    hint = DidYouMean(name.text, names);
+    hint = std::string(WordHint(name.text));
+    if (hint.empty()) hint = DidYouMean(name.text, names);
   }
   Fail(name, absl::StrCat("found unknown value ", Quoted(name.text), hint));
   return Operand();
@@ -133,9 +158,16 @@ Operand Parser::ParseExpression(int min_precedence) {
     Advance();
     Operand right = ParseExpression(infix->precedence + 1);
     if (!ok()) break;
-    bool is_bool = false;
-    for (ValId side : {left.value, right.value}) {
-      is_bool = is_bool || (side.valid() && builder_.dtype(side) == DType::Bool);
+    const std::optional<DType> a = TypeOf(left), b = TypeOf(right);
+    const bool is_bool = a == DType::Bool || b == DType::Bool;
+    if (infix->op != infix->bool_op && a.has_value() && b.has_value() &&
+        (IsFloat(*a) || IsFloat(*b) || (is_bool && a != b))) {
+      Fail(at,
+           absl::StrCat("found ", Quoted(at.text), " of ", DTypeName(*a), " and ", DTypeName(*b),
+                        ", expected integers or bool; it binds tighter than comparisons: "
+                        "write (a < b) ",
+                        at.text, " (c < d)"));
+      break;
     }
     left = Apply(is_bool ? infix->bool_op : infix->op, at, {left, right});
   }
@@ -158,8 +190,8 @@ Operand Parser::ParseUnary() {
   --depth_;
   if (!ok() || at.Is("+")) return operand;
   if (at.Is("-")) return Apply(OpKind::Neg, at, {operand});
-  bool is_bool = operand.value.valid() && builder_.dtype(operand.value) == DType::Bool;
-  return Apply(is_bool ? OpKind::LogicalNot : OpKind::BitwiseNot, at, {operand});
+  return Apply(TypeOf(operand) == DType::Bool ? OpKind::LogicalNot : OpKind::BitwiseNot, at,
+               {operand});
 }
 
 Operand Parser::ParsePower() {
@@ -194,6 +226,7 @@ Operand Parser::ParsePrimary() {
   if (Accept("(")) {
     Operand operand = ParseExpression(0);
     Expect(")", absl::StrCat("for the '(' on line ", at.location.line));
+    if (operand.kind == Operand::Kind::kLiteral) operand.token = Since(at, operand.token.kind);
     return operand;
   }
   FailFound("a value");
@@ -233,8 +266,7 @@ Operand Parser::ParseLiteral() {
     literal.magnitude = token_.text == "true";
   } else {
     literal.kind = Literal::Kind::kFloat;
-    literal.value = token_.text == "inf" ? std::numeric_limits<double>::infinity()
-                                         : std::numeric_limits<double>::quiet_NaN();
+    literal.value = token_.text == "inf" ? kInfinity : std::numeric_limits<double>::quiet_NaN();
   }
   if (literal.is_negative) literal.value = -literal.value;
   if (!ok()) return operand;
@@ -275,13 +307,15 @@ std::optional<Scalar> Parser::Convert(const Literal& literal, DType dtype, const
       number = static_cast<double>(literal.magnitude);
       if (literal.is_negative) number = -number;
     }
-    // What is beyond the largest value by more than half a unit does not round to it.
-    const double largest = MaxFinite(dtype), rounded = RoundToDType(dtype, number);
-    if (std::isfinite(number) &&
-        (std::isinf(rounded) || std::fabs(number) - largest > UlpOf(dtype, largest) / 2)) {
-      return fail(absl::StrCat("a number of at most ", PrintFloat(largest, dtype), ", or inf"));
+    // A number beyond the largest value: what it would round to if there were larger ones.
+    const double largest = MaxFinite(dtype), unit = UlpOf(dtype, largest);
+    const bool has_infinity = std::isinf(RoundToDType(dtype, kInfinity));
+    if (std::isinf(number) ? !has_infinity
+                           : std::nearbyint(std::fabs(number) / unit) * unit > largest) {
+      return fail(absl::StrCat("a number that rounds to at most ", PrintFloat(largest, dtype),
+                               has_infinity ? ", or inf" : ""));
     }
-    return FloatScalar(rounded);
+    return FloatScalar(RoundOnce(dtype, number));
   }
   if (literal.kind == Literal::Kind::kFloat) return fail("an integer");
   const auto largest = static_cast<uint64_t>(MaxInteger(dtype));
@@ -314,7 +348,76 @@ ValId Parser::ToValue(const Operand& operand, std::optional<DType> dtype) {
   }
 }
 
+Token Parser::Since(const Token& first, TokenKind kind) const {
+  Token token = first;
+  token.kind = kind;
+  token.text = source_.text.substr(first.offset, end_ - first.offset);
+  return token;
+}
+
+// In the element types that hold what literals do: f64, i64, bool. An integer goes with a float,
+// and becomes one under `/` and under what takes no integers.
+std::optional<Operand> Parser::Fold(OpKind op, const Token& first,
+                                    const std::vector<Operand>& operands) {
+  const OpInfo& info = GetOpInfo(op);
+  if (info.op_class != OpClass::Elementwise ||
+      operands.size() != static_cast<size_t>(info.num_operands)) {
+    return std::nullopt;
+  }
+  const size_t begin = info.type_rule == TypeRule::kWhere ? 1 : 0;  // Of what is of one type.
+  Literal::Kind kind = Literal::Kind::kBool;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].kind != Operand::Kind::kLiteral) return std::nullopt;
+    if (i >= begin) kind = std::max(kind, operands[i].literal.kind);
+  }
+  std::vector<DType> types(operands.size());
+  const auto compute = [&](DType dtype) -> absl::StatusOr<Operand> {
+    for (size_t i = 0; i < types.size(); ++i) types[i] = i < begin ? DType::Bool : dtype;
+    absl::StatusOr<DType> out = InferDType(op, types);
+    if (!out.ok()) return out.status();
+    std::vector<Scalar> values;
+    std::vector<const Scalar*> arguments;
+    values.reserve(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+      values.push_back(
+          Convert(operands[i].literal, types[i], operands[i].token).value_or(IntScalar(0)));
+      arguments.push_back(&values[i]);
+    }
+    Scalar value;
+    EvalElementwise(op, dtype, *out, arguments.data(), &value, 1);
+    Operand result;
+    result.kind = Operand::Kind::kLiteral;
+    Literal& literal = result.literal;
+    if (IsFloat(*out)) {
+      literal.kind = Literal::Kind::kFloat;
+      literal.value = value.f;
+    } else {
+      literal.kind = *out == DType::Bool ? Literal::Kind::kBool : Literal::Kind::kInteger;
+      literal.is_negative = value.i < 0;
+      const auto bits = static_cast<uint64_t>(value.i);
+      literal.magnitude = literal.is_negative ? uint64_t{0} - bits : bits;
+    }
+    result.token = Since(first, *out == DType::Bool ? TokenKind::kName : TokenKind::kFloat);
+    return result;
+  };
+  absl::StatusOr<Operand> result = compute(kind == Literal::Kind::kBool      ? DType::Bool
+                                           : kind == Literal::Kind::kInteger ? DType::I64
+                                                                             : DType::F64);
+  if (kind == Literal::Kind::kInteger) {
+    absl::StatusOr<Operand> as_float = compute(DType::F64);
+    if (op == OpKind::Div || !result.ok()) {
+      result = std::move(as_float);
+    } else if (as_float.ok() && std::fabs(as_float->literal.value) >= 0x1p63) {
+      Fail(first, absl::StrCat("found ", Describe(result->token), ", whose value is beyond i64"));
+    }
+  }
+  if (!result.ok()) Fail(first, result.status().message());
+  return ok() ? *result : Operand();
+}
+
 Operand Parser::Apply(OpKind op, const Token& at, std::vector<Operand> operands) {
+  const Token& first = operands[0].token.offset < at.offset ? operands[0].token : at;
+  if (std::optional<Operand> literal = Fold(op, first, operands)) return *literal;
   std::vector<ValId> values = OperandValues(op, at, operands);
   if (!ok()) return Operand();
   builder_.SetLocation(at.location);

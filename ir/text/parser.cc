@@ -17,6 +17,7 @@ Parser::Parser(const TextSource& source) : source_(source), lexer_(source), buil
 }
 
 void Parser::Advance() {
+  end_ = token_.offset + token_.text.size();
   token_ = next_;
   next_ = lexer_.Next();
 }
@@ -37,7 +38,8 @@ void Parser::Fail(const Token& at, absl::string_view message) {
 }
 
 void Parser::FailFound(absl::string_view expected) {
-  Fail(token_, absl::StrCat("found ", Describe(token_), ", expected ", expected));
+  Fail(token_, absl::StrCat("found ", Describe(token_), ", expected ", expected,
+                            token_.kind == TokenKind::kName ? WordHint(token_.text) : ""));
 }
 
 void Parser::CheckBuilder(const Token& at) {

@@ -25,6 +25,8 @@ struct Literal {
   double value = 0;        // Of a float, sign included.
 };
 
+DType WidestOf(Literal::Kind kind);  // f64, i64 or bool.
+
 // What an expression stands for before it has to be one value.
 struct Operand {
   enum class Kind : uint8_t { kNone, kValue, kLiteral, kResults };
@@ -60,6 +62,9 @@ std::vector<AttributeName> AttributeNames(OpKind op);
 // Words that stand for themselves where a value could be, and the placeholder `_`: they are no
 // names.
 bool IsReservedWord(absl::string_view name);
+
+// What to write for a word of Python's that is none of this language, "; write ..."; or nothing.
+absl::string_view WordHint(absl::string_view word);
 
 // The names of the composites, for suggestions.
 std::vector<absl::string_view> CompositeNames();
@@ -125,7 +130,14 @@ class Parser {
   Operand ParseIndex(Operand base);
   Operand FindValue(const Token& name);
   Operand Apply(OpKind op, const Token& at, std::vector<Operand> operands);
+  // The text from `first` to where the parser is, as one token for errors.
+  Token Since(const Token& first, TokenKind kind) const;
+  // The literal that an elementwise operation makes of literals; none of other operands. `first` is
+  // where the expression begins.
+  std::optional<Operand> Fold(OpKind op, const Token& first, const std::vector<Operand>& operands);
   Operand ValueOperand(ValId value, const Token& at) const;
+  // Of a literal, the widest type of its kind; none of several results.
+  std::optional<DType> TypeOf(const Operand& operand) const;
   // The operand as a value: a literal becomes a constant of `dtype`, and is an error where there is
   // none.
   ValId ToValue(const Operand& operand, std::optional<DType> dtype);
@@ -161,6 +173,7 @@ class Parser {
   TextSource source_;
   Lexer lexer_;
   Token token_, next_;
+  size_t end_ = 0;  // Of the token before token_.
   FusionBuilder builder_;
   absl::flat_hash_map<absl::string_view, Definition> values_;
   std::vector<bool> is_named_;  // By value.

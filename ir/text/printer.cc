@@ -212,7 +212,7 @@ std::string PrintFloat(double value, DType dtype) {
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[32];
   char* const limit = buffer + sizeof(buffer);
-  const auto reads_back = [&](double read) { return RoundToDType(dtype, read) == value; };
+  const auto reads_back = [&](double read) { return RoundOnce(dtype, read) == value; };
   // Integers as they are; of other values the shortest that rounds to them. (The shortest for f32
   // may, on its way through f64, miss.)
   double shortest = value;

@@ -157,7 +157,7 @@ TEST(TextErrorTest, Names) {
   EXPECT_EQ(
       ErrorIn("z = exp(M)"),
       "5:9: found unknown value 'M', which is a symbol: symbols stand in types and attributes "
-      "only");
+      "only; its value is size(sizes=[M], dtype=f32)");
   EXPECT_EQ(
       ErrorIn("z = exp(x)\nz = exp(x)"),
       "6:1: found a second definition of 'z', which is defined on line 5, expected a new name");
@@ -269,18 +269,38 @@ TEST(TextErrorTest, Literals) {
       ErrorIn("z = where(1, x, x)"),
       "5:11: found number '1' where no value gives it a type, expected one behind it, as in 1.5: "
       "f32");
-  EXPECT_EQ(
-      ErrorIn("z = 1 + 2"),
-      "5:5: found number '1' where no value gives it a type, expected one behind it, as in 1.5: "
-      "f32");
+  EXPECT_EQ(ErrorIn("z = 1 + 2"),
+            "5:5: found number '1 + 2' where no value gives it a type, expected one behind it, as "
+            "in 1.5: "
+            "f32");
   EXPECT_EQ(ErrorIn("z = x + 1e39"),
-            "5:9: found number '1e39' for f32, expected a number of at most 3.4028235e+38, or inf");
+            "5:9: found number '1e39' for f32, expected a number that rounds to at most "
+            "3.4028235e+38, or inf");
   EXPECT_EQ(ErrorIn("z = x + 1e309"),
             "5:9: found number '1e309', expected a number within f64 or inf");
-  EXPECT_EQ(ErrorIn("z = 65520: f16"),
-            "5:5: found number '65520' for f16, expected a number of at most 65504.0, or inf");
+  EXPECT_EQ(
+      ErrorIn("z = 65520: f16"),
+      "5:5: found number '65520' for f16, expected a number that rounds to at most 65504.0, or "
+      "inf");
   EXPECT_EQ(ErrorIn("z = 480.5: f8e4m3"),
-            "5:5: found number '480.5' for f8e4m3, expected a number of at most 448.0, or inf");
+            "5:5: found number '480.5' for f8e4m3, expected a number that rounds to at most 448.0");
+  EXPECT_EQ(ErrorIn("z = -inf: f8e4m3"),
+            "5:5: found '-inf' for f8e4m3, expected a number that rounds to at most 448.0");
+  EXPECT_EQ(
+      ErrorIn("z = 61440: f8e5m2"),
+      "5:5: found number '61440' for f8e5m2, expected a number that rounds to at most 57344.0, "
+      "or inf");
+  EXPECT_EQ(ErrorIn("z = i * (0.5 * 3)"),
+            "5:9: found number '(0.5 * 3)' for i8, expected an integer");
+  EXPECT_EQ(ErrorIn("z = i * (4611686018427387904 * 2)"),
+            "5:10: found number '4611686018427387904 * 2', whose value is beyond i64");
+  EXPECT_EQ(ErrorIn("z = x * (true + 1)"), "5:10: found 'true' for i64, expected a number");
+  EXPECT_TRUE(absl::StartsWith(ErrorIn("z = x * (true + true)"), "5:10: add: "));
+  EXPECT_EQ(ErrorIn("z = full(x[0:1, 0:1], sizes=[M], dtype=f16)"),
+            "5:34: found dtype=f16 for a value of f32, expected a cast");
+  EXPECT_EQ(ErrorIn("z = where(x > 0, 1, 0)"),
+            "5:18: found number '1' where no value gives it a type, expected one behind it, as in "
+            "1.5: f32");
   EXPECT_EQ(ErrorIn("z = 1.5: g16"),
             "5:10: found 'g16', expected an element type such as f32; did you "
             "mean 'f16'?");
@@ -299,6 +319,14 @@ TEST(TextErrorTest, Expressions) {
   EXPECT_EQ(ErrorIn("z = exp(x"), "6:1: found '}', expected ')' or ',' in the call of exp");
   EXPECT_EQ(ErrorIn("z = x < x < x"),
             "5:11: found a second comparison '<', expected parentheses: comparisons do not chain");
+  const std::string parentheses =
+      ", expected integers or bool; it binds tighter than comparisons: write (a < b) & (c < d)";
+  EXPECT_EQ(ErrorIn("z = x > 0 & (x > 1)"), "5:11: found '&' of i64 and bool" + parentheses);
+  EXPECT_EQ(ErrorIn("z = (x > 1) & x > 0"), "5:13: found '&' of bool and f32" + parentheses);
+  EXPECT_EQ(ErrorIn("z = x > 1 & x > 0"), "5:11: found '&' of i64 and f32" + parentheses);
+  EXPECT_EQ(ErrorIn("z = not x"), "5:5: found unknown value 'not'; write ~a for not a");
+  EXPECT_EQ(ErrorIn("z = x and x"),
+            "5:7: found 'and', expected the end of the line; write (a) & (b) for a and b");
   EXPECT_EQ(ErrorIn("z = x ! x"), "5:7: found '!', expected the end of the line");
   EXPECT_EQ(ErrorIn("z = x $ x"), "5:7: found '$', which begins nothing in this language");
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "ir/fusion_builder.h"
@@ -153,6 +154,68 @@ TEST(TextParserTest, LiteralsWithATypeOfTheirOwn) {
   EXPECT_EQ(Canonical("  z = full(-2: i64, sizes=[M, 3])\n"),
             "  t0: i64[] = constant(-2, dtype=i64)\n"
             "  z: i64[M, 3] = full(t0, sizes=[M, 3])\n");
+}
+
+TEST(TextParserTest, OperationsOnLiteralsAreLiterals) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"0.5 * 2.0 * x", "1.0"},       {"(1.0 - 0.9) * x", "0.1"},  // In f64, 0.09999999999999998.
+      {"sqrt(2.0) * x", "1.4142135"}, {"x * -(2.0)", "-2.0"},
+      {"x * (1 / 4)", "0.25"},        {"x * (7 // 2 + 0.5)", "3.5"},
+      {"x * (2 ** 3)", "8.0"},        {"x * where(1 < 2, 3, 4)", "3.0"},
+      {"x * sqrt(16)", "4.0"},        {"x * exp(log(1.0 / 0.0))", "inf"},
+  };
+  for (const auto& [sugar, value] : rows) {
+    const std::string text = Canonical(absl::StrCat("  z = ", sugar, "\n"));
+    EXPECT_NE(text.find(absl::StrCat("  t0: f32[] = constant(", value, ", dtype=f32)\n")),
+              std::string::npos)
+        << sugar << "\n"
+        << text;
+    EXPECT_NE(text.find("  z: f32[M, N] = mul("), std::string::npos) << sugar << "\n" << text;
+  }
+  EXPECT_EQ(Canonical("  z = i + (0xf0 | 3 << 2)\n"),
+            "  t0: i32[] = constant(252, dtype=i32)\n"
+            "  z: i32[M, N] = add(i, t0)\n");
+  EXPECT_EQ(Canonical("  z = p & ((1 < 2) | ~true)\n"), Canonical("  z = p & true\n"));
+  EXPECT_EQ(Canonical("  z: f64 = 0.1 + 0.2\n"),
+            "  z: f64[] = constant(0.30000000000000004, dtype=f64)\n");
+  EXPECT_EQ(Canonical("  z = pad(v, before=[1], after=[0], value=-(1 / 2))\n"),
+            "  z: f32[N + 1] = pad(v, before=[1], after=[0], value=-0.5)\n");
+}
+
+TEST(TextParserTest, FloatsThatNothingGivesATypeAreF32WhereTheyFill) {
+  EXPECT_EQ(Canonical("  z = where(p, 1, 0.5)\n"),
+            "  t0: f32[] = constant(1.0, dtype=f32)\n"
+            "  t1: f32[] = constant(0.5, dtype=f32)\n"
+            "  z: f32[M, N] = where(p, t0, t1)\n");
+  EXPECT_EQ(Canonical("  z = full(0.0, sizes=[M])\n"),
+            "  t0: f32[] = constant(0.0, dtype=f32)\n"
+            "  z: f32[M] = full(t0, sizes=[M])\n");
+  EXPECT_EQ(Canonical("  z = full(0, sizes=[M], dtype=i8)\n"),
+            "  t0: i8[] = constant(0, dtype=i8)\n"
+            "  z: i8[M] = full(t0, sizes=[M])\n");
+  EXPECT_EQ(Canonical("  z = cast(1.5, dtype=f16)\n"), Canonical("  z = 1.5: f16\n"));
+}
+
+TEST(TextParserTest, LiteralsAreRoundedOnce) {
+  const std::tuple<DType, const char*, double> rows[] = {
+      {DType::BF16, "1.0039062500009095", 1.0078125},
+      {DType::BF16, "-1.0039062500009095", -1.0078125},
+      {DType::BF16, "1.00390625", 1},
+      {DType::F16, "1.00048828125005", 1.0009765625},
+      {DType::F16, "1.00048828124995", 1},
+      {DType::F16, "2.98023223876954e-8", 0x1p-24},
+      {DType::F16, "2.98023223876953125e-8", 0},
+      {DType::F16, "65519.99999999", 65504},
+      {DType::F8E4M3, "1.06250000001", 1.125},
+      {DType::F8E4M3, "464", 448},
+      {DType::F8E5M2, "61439.9999999", 57344},
+  };
+  for (const auto& [dtype, written, value] : rows) {
+    absl::StatusOr<Fusion> fusion = ParseFusion(
+        absl::StrCat("fusion f {\n  z = constant(", written, ", dtype=", DTypeName(dtype), ")\n}"));
+    ASSERT_TRUE(fusion.ok()) << fusion.status();
+    EXPECT_EQ(fusion->attributes(ExprId(0)).value, value) << written << " " << DTypeName(dtype);
+  }
 }
 
 TEST(TextParserTest, NumbersInEverySpelling) {
