@@ -537,7 +537,10 @@ class Typer : public ShapeChecker {
     if (attr_.dtype == DType::Bool) {
       return Error("dtype bool given, an integer or a float expected");
     }
-    if (attr_.sizes.size() != 1 || !attr_.sizes[0].is_valid()) return Error("one size expected");
+    if (attr_.sizes.size() != 1 || !attr_.sizes[0].is_valid()) {
+      return Error(absl::StrCat("one size expected, ", attr_.sizes.size(),
+                                " given; a number of elements is a product, [M*N]"));
+    }
     AddResult(attr_.dtype);
     return absl::OkStatus();
   }

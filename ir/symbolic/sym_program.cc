@@ -6,12 +6,14 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "ir/status.h"
 
 namespace seam {
 namespace {
 
 constexpr size_t kStackRegisters = 128;
+constexpr size_t kMostShown = 60;  // Bytes of an expression in an error.
 
 const char* OpName(SymKind kind) {
   switch (kind) {
@@ -334,8 +336,11 @@ absl::StatusOr<int64_t> Evaluate(
   int64_t value = 0;
   const absl::Status status = program->RunChecked(inputs.data(), &value);
   if (!status.ok()) {
-    return absl::Status(status.code(),
-                        absl::StrCat("value of ", e.ToString(), ": ", status.message()));
+    // What the program calls its output has a text here.
+    const absl::string_view reason = absl::StripPrefix(status.message(), "output 0: ");
+    std::string text = e.ToString();
+    if (text.size() > kMostShown) text = text.substr(0, kMostShown) + "...";
+    return absl::Status(status.code(), absl::StrCat("value of ", text, ": ", reason));
   }
   return value;
 }

@@ -76,8 +76,12 @@ Operand Parser::ParseCall() {
   if (composite.has_value()) return *composite;
   std::vector<absl::string_view> names = CompositeNames();
   for (const OpInfo& info : AllOps()) names.push_back(info.name);
-  Fail(call.name, absl::StrCat("found unknown operation ", Quoted(call.name.text),
-                               DidYouMean(call.name.text, names)));
+  std::string hint = DidYouMean(call.name.text, names);
+  for (absl::string_view m : {"min", "max"}) {  // Names of other languages.
+    if (call.name.text != m) continue;
+    hint = absl::StrCat("; did you mean ", m, "imum(a, b) or, along axes, a", m, "(a, axes=[0])?");
+  }
+  Fail(call.name, absl::StrCat("found unknown operation ", Quoted(call.name.text), hint));
   return Operand();
 }
 

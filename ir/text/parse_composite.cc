@@ -199,7 +199,7 @@ std::vector<absl::string_view> CompositeNames() {
   return names;
 }
 
-std::optional<Operand> Parser::CallComposite(const Call& call) {
+std::optional<Operand> Parser::CallComposite(Call call) {
   const Composite* composite = nullptr;
   for (const Composite& row : Composites()) {
     if (row.name == call.name.text) composite = &row;
@@ -208,6 +208,13 @@ std::optional<Operand> Parser::CallComposite(const Call& call) {
   std::vector<absl::string_view> names;
   for (const Parameter& parameter : composite->parameters) names.push_back(parameter.name);
   if (composite->folds) names.push_back("keepdims");
+  // One axis may be written either way.
+  for (absl::string_view name : names) {
+    if ((name != "axes" && name != "axis") || FindKeyword(call, name) != nullptr) continue;
+    for (KeywordArgument& keyword : call.keywords) {
+      if (keyword.name.text == (name == "axes" ? "axis" : "axes")) keyword.name.text = name;
+    }
+  }
   CheckKeywords(call, names);
 
   Arguments arguments;
@@ -238,6 +245,12 @@ std::optional<Operand> Parser::CallComposite(const Call& call) {
         if (keyword != nullptr) arguments.axes = ToAxes(*keyword);
         break;
       case Parameter::Kind::kInteger:
+        if (keyword != nullptr && keyword->name.text == "axis") {
+          const AxisVector axes = ToAxes(*keyword);
+          if (ok() && axes.size() != 1) FailKeyword(*keyword, "one axis");
+          arguments.integer.push_back(axes.empty() ? 0 : axes[0]);
+          break;
+        }
         arguments.integer.push_back(keyword == nullptr
                                         ? static_cast<int32_t>(*parameter.default_value)
                                         : ToInteger(*keyword).value_or(0));

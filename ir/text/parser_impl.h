@@ -168,7 +168,7 @@ class Parser {
   ValId KeepDims(ValId reduced, ValId operand, const AxisVector& axes);
 
   // --- Composites (parse_composite.cc) ---
-  std::optional<Operand> CallComposite(const Call& call);  // None where `call` names no composite.
+  std::optional<Operand> CallComposite(Call call);  // None where `call` names no composite.
 
   TextSource source_;
   Lexer lexer_;

@@ -518,6 +518,8 @@ TEST_F(SymbolicIntTest, Evaluation) {
   EXPECT_EQ(Evaluate(FloorDiv(x, y), at(3, 0)).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(Evaluate(Mod(x, y), at(3, 0)).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(Evaluate(big * x, at(2, 0)).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(Evaluate(FloorDiv(x, y), at(3, 0)).status().message(),
+            "value of x//y: division by zero");
   EXPECT_EQ(Evaluate(big * x, at(0, 0)).value(), 0);
   EXPECT_EQ(Evaluate(big + x, at(1, 0)).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(Evaluate(2 * big - 2 * big + x, at(1, 0)).value(), 1);

@@ -88,6 +88,21 @@ TEST(TextErrorTest, Operations) {
   EXPECT_EQ(ErrorIn("z = x + rsqr(x)"),
             "5:9: found unknown operation 'rsqr'; did you mean 'rsqrt'?");
   EXPECT_EQ(ErrorIn("z = nonsense(x)"), "5:5: found unknown operation 'nonsense'");
+  EXPECT_EQ(
+      ErrorIn("z = min(x, 0.0)"),
+      "5:5: found unknown operation 'min'; did you mean minimum(a, b) or, along axes, amin(a, "
+      "axes=[0])?");
+  EXPECT_EQ(
+      ErrorIn("z = max(x, axes=[1])"),
+      "5:5: found unknown operation 'max'; did you mean maximum(a, b) or, along axes, amax(a, "
+      "axes=[0])?");
+  EXPECT_EQ(ErrorIn("z = softmax(x, axes=[0, 1])"),
+            "5:16: found another thing for 'axis', expected one axis");
+  EXPECT_EQ(
+      ErrorIn("z = softmax(x, axes=[0], axis=1)"),
+      "5:16: found unknown attribute 'axes' of softmax, expected x, axis; did you mean 'axis'?");
+  EXPECT_EQ(ErrorIn("z = x / size(sizes=[M, 8], dtype=f32)"),
+            "5:9: size: one size expected, 2 given; a number of elements is a product, [M*N]");
   EXPECT_EQ(ErrorIn("z = add(x)"), "5:5: found 1 operand of add, expected 2");
   EXPECT_EQ(ErrorIn("z = exp()"), "5:5: found 0 operands of exp, expected 1");
   EXPECT_EQ(ErrorIn("z = exp(x, x)"), "5:5: found 2 operands of exp, expected 1");

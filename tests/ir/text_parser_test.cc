@@ -271,6 +271,13 @@ TEST(TextParserTest, Reductions) {
   EXPECT_EQ(Canonical("  z = sum(x, keepdims=true)\n"),
             "  t0: f32[] = sum(x, axes=[0, 1])\n"
             "  z: f32[1, 1] = broadcast(t0, axes=[0, 1])\n");
+  for (const char* composite : {"mean", "softmax", "rms_norm"}) {
+    EXPECT_EQ(Canonical(absl::StrCat("  z = ", composite, "(x, axes=[1])\n")),
+              Canonical(absl::StrCat("  z = ", composite, "(x, axis=1)\n")))
+        << composite;
+    EXPECT_NE(Canonical(absl::StrCat("  z = ", composite, "(x, axis=1)\n")).find("z: f32["),
+              std::string::npos);
+  }
   EXPECT_EQ(Canonical("  z = sum(x, axes=[1], keepdims=false)\n"),
             "  z: f32[M] = sum(x, axes=[1])\n");
   EXPECT_EQ(Canonical("  a, b, c = welford(x, axes=[1], keepdims=true)\n"),
