@@ -153,16 +153,27 @@ void Parser::ParseInput() {
 void Parser::ParseOutput() {
   Advance();
   Token name = token_;
-  Operand operand = FindValue(name);
+  ValId value = FindValue(name).value;
   Advance();
   if (!ok()) return;
   SymVector sizes;
-  for (int axis = 0; axis < builder_.rank(operand.value); ++axis) {
-    sizes.push_back(builder_.extent(operand.value, axis));
+  for (int axis = 0; axis < builder_.rank(value); ++axis) {
+    sizes.push_back(builder_.extent(value, axis));
+  }
+  // An output has the name that is written: under a second name of its value it is a view of that.
+  if (builder_.Find(name.text) != value) {
+    builder_.SetLocation(name.location);
+    value = builder_.Reshape(value, sizes);
+    builder_.SetName(value, name.text);
+    CheckBuilder(name);
+    if (!ok()) return;
+    is_named_.resize(builder_.num_vals(), false);
+    is_named_[value.index()] = true;
+    values_[name.text].value = value;
   }
   std::optional<SymVector> strides = ParseStrides(name.text, sizes);
   if (!ok()) return;
-  builder_.Output(operand.value, std::move(strides));
+  builder_.Output(value, std::move(strides));
   CheckBuilder(name);
 }
 
@@ -217,7 +228,8 @@ void Parser::CheckType(const Target& target, ValId value) {
                                 ", expected ", builder_.type(value).ToString()));
 }
 
-// A value has the name of its first definition; a further one, `y = x`, is only a name in the text.
+// A value has the name of its first definition; a further one, `y = x`, is only a name in the text
+// unless it is an output.
 void Parser::Define(const Target& target, ValId value) {
   if (target.type.has_value()) CheckType(target, value);
   if (!ok() || target.name.text == "_") return;

@@ -429,8 +429,25 @@ TEST(TextParserTest, WordsOfTheLanguageCanBeNames) {
 }
 
 TEST(TextParserTest, AFurtherNameOfAValueIsOnlyInTheText) {
-  EXPECT_EQ(Canonical("  z = x\n  w: f32[M, N] = exp(z)\n  u = w\n  output u\n"),
+  EXPECT_EQ(Canonical("  z = x\n  w: f32[M, N] = exp(z)\n  u = w\n  output w\n"),
             "  w: f32[M, N] = exp(x)\n  output w\n");
+}
+
+TEST(TextParserTest, OutputsHaveTheNamesThatAreWritten) {
+  for (const char* same : {"w", "+w", "w[:]", "w[0:M, 0:N]"}) {
+    EXPECT_EQ(Canonical(absl::StrCat("  w = exp(x)\n  u = ", same, "\n  output u\n  output w\n")),
+              "  w: f32[M, N] = exp(x)\n"
+              "  u: f32[M, N] = reshape(w, sizes=[M, N])\n"
+              "  output u\n"
+              "  output w\n")
+        << same;
+  }
+  EXPECT_EQ(Canonical("  u = x[0:M]\n  output u\n"),
+            "  u: f32[M, N] = reshape(x, sizes=[M, N])\n  output u\n");
+  EXPECT_EQ(Canonical("  s = sum(x)\n  u = s\n  output u\n"),
+            "  s: f32[] = sum(x, axes=[0, 1])\n  u: f32[] = reshape(s, sizes=[])\n  output u\n");
+  EXPECT_EQ(Canonical("  u, m, r = layer_norm(x, axes=[1])\n  output u\n").find("output t"),
+            std::string::npos);
 }
 
 TEST(TextParserTest, LayoutIsFree) {

@@ -354,6 +354,15 @@ class Running(CliTest):
         self.bad(BAD_GRAPH, *run, '--input', f'x={x}', says='M is 65')
         self.bad(ENVIRONMENT, *run, '--output-dir', graph, says='cannot make the folder')
 
+    def test_outputs_have_the_names_that_are_written(self):
+        graph = self.write('fusion f {\n input x: f32[3]\n y = x[0:3]\n z = x * 2.0\n w = z[:]\n'
+                           ' output y\n output z\n output w\n}')
+        for backend in ['reference', 'simulator']:
+            out = self.path / backend
+            self.good('run', graph, '--backend', backend, '--check', '--output-dir', out)
+            self.assertEqual(sorted(path.name for path in out.iterdir()), ['w.npy', 'y.npy', 'z.npy'])
+            self.assertEqual((out / 'w.npy').read_bytes(), (out / 'z.npy').read_bytes())
+
     def test_repeat(self):
         self.assertIn('5 more runs: the same bits',
                       self.good('run', 'softmax', '--backend', 'simulator', '--repeat', 5, '--no-reference'))
