@@ -156,6 +156,7 @@ inline constexpr int kMaxSymDepth = 1000;
 inline constexpr int kMaxSymTreeSize = 1 << 20;
 inline constexpr int kMaxExpandedTerms = 64;
 inline constexpr int kMaxSumTerms = 128;
+inline constexpr size_t kMaxFactors = 256;  // Of a product; one with more is Invalid.
 
 namespace sym_internal {
 SymInt Add(SymInt a, SymInt b);

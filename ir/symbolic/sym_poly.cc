@@ -331,6 +331,7 @@ SymInt MultiplyMonomials(SymInt a, SymInt b) {
   if (a.is_constant()) return b;
   if (b.is_constant()) return a;
   const auto x = FactorsOf(a), y = FactorsOf(b);
+  if (x.size() + y.size() > kMaxFactors) return SymInt::Invalid();
   absl::InlinedVector<SymInt, 4> factors(x.size() + y.size());
   std::merge(x.begin(), x.end(), y.begin(), y.end(), factors.begin(),
              [](SymInt p, SymInt q) { return p.node()->id < q.node()->id; });

@@ -242,6 +242,20 @@ TEST(TextErrorTest, Extents) {
   EXPECT_TRUE(absl::StartsWith(ErrorIn("input y: f32[281474976710656, 2]"), "5:7: input y: "));
 }
 
+TEST(TextErrorTest, LongProducts) {
+  const auto of_factors = [](int factors) {
+    std::string product = "K";
+    for (int i = 1; i < factors; ++i) product += "*K";
+    return ErrorIn(absl::StrCat("symbol K in [0, 1]\ninput y: f32[", product, "]"));
+  };
+  EXPECT_EQ(of_factors(256), "no error");
+  // The place is that of the first factor too many.
+  EXPECT_TRUE(absl::StartsWith(of_factors(257), "6:526: found 'K' in an extent: "))
+      << of_factors(257);
+  EXPECT_TRUE(absl::StrContains(of_factors(257), "too large"));
+  EXPECT_TRUE(absl::StrContains(of_factors(300000), "too large"));
+}
+
 TEST(TextErrorTest, Ranges) {
   const std::string range = ", expected 0 <= smallest <= largest <= 2^48";
   EXPECT_EQ(ErrorIn("symbol N in [5, 4]"), "5:14: found the range [5, 4]" + range);
