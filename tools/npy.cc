@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -18,8 +20,9 @@ namespace seam::tool {
 namespace {
 
 constexpr absl::string_view kMagic = "\x93NUMPY";
-constexpr size_t kAlignment = 64;  // Of the elements in a file.
-constexpr int kMaxRank = 64;       // As in NumPy.
+constexpr size_t kAlignment = 64;               // Of the elements in a file.
+constexpr int kMaxRank = 64;                    // As in NumPy.
+constexpr size_t kMaxHeader = size_t{1} << 20;  // That a file is read for.
 
 // NumPy's names of an element type; the first one is written.
 std::vector<absl::string_view> Descriptions(DType dtype) {
@@ -139,57 +142,114 @@ size_t LittleEndian(absl::string_view bytes) {
   return value;
 }
 
-}  // namespace
+template <typename... Parts>
+absl::Status Bad(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
 
-absl::StatusOr<HostTensor> ParseNpy(absl::string_view content, DType dtype) {
-  const auto bad = [](auto&&... parts) {
-    return absl::InvalidArgumentError(absl::StrCat(parts...));
-  };
+// Where the elements begin in a file that begins with `content`; 0 where that does not say.
+size_t HeaderEnd(absl::string_view content) {
+  if (!absl::StartsWith(content, kMagic) || content.size() < kMagic.size() + 2) return 0;
+  const size_t begin = kMagic.size() + 2, length_bytes = content[kMagic.size()] == 1 ? 2 : 4;
+  if (content.size() < begin + length_bytes) return 0;
+  return begin + length_bytes + LittleEndian(content.substr(begin, length_bytes));
+}
+
+// What a file says of its elements ahead of them.
+struct Layout {
+  Header header;
+  std::string type;
+  size_t begin = 0;   // Of the elements.
+  int64_t bytes = 0;  // Of all elements; -1 where 64 bits do not hold the number.
+};
+
+absl::StatusOr<Layout> LayoutOf(absl::string_view content, DType dtype) {
   if (!absl::StartsWith(content, kMagic) || content.size() < kMagic.size() + 2)
-    return bad("it is no .npy file");
+    return Bad("it is no .npy file");
   const int version = static_cast<unsigned char>(content[kMagic.size()]);
-  if (version < 1 || version > 3) return bad("its version is ", version, ", expected 1, 2 or 3");
-  content.remove_prefix(kMagic.size() + 2);
-  const size_t length_bytes = version == 1 ? 2 : 4;
-  const size_t length = LittleEndian(content.substr(0, length_bytes));
-  if (content.size() < length_bytes || content.size() - length_bytes < length)
-    return bad("it ends in its header");
-  const std::optional<Header> header = HeaderParser(content.substr(length_bytes, length)).Parse();
-  if (!header) return bad("its header is no description of an array");
-  content.remove_prefix(length_bytes + length);
+  if (version < 1 || version > 3) return Bad("its version is ", version, ", expected 1, 2 or 3");
+  Layout layout;
+  layout.begin = HeaderEnd(content);
+  if (layout.begin == 0 || content.size() < layout.begin) return Bad("it ends in its header");
+  const size_t header_begin = kMagic.size() + 2 + (version == 1 ? 2 : 4);
+  const std::optional<Header> header =
+      HeaderParser(content.substr(header_begin, layout.begin - header_begin)).Parse();
+  if (!header) return Bad("its header is no description of an array");
+  layout.header = *header;
 
   const std::vector<absl::string_view> descriptions = Descriptions(dtype);
   if (std::find(descriptions.begin(), descriptions.end(), header->description) ==
       descriptions.end()) {
-    return bad("its elements are '", header->description, "', expected ", DTypeName(dtype), ", '",
+    return Bad("its elements are '", header->description, "', expected ", DTypeName(dtype), ", '",
                absl::StrJoin(descriptions, "' or '"), "'");
   }
-  const std::string type =
-      absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(header->shape, ", "), "]");
-  int64_t bytes = DTypeBytes(dtype);
+  layout.type = absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(header->shape, ", "), "]");
+  layout.bytes = DTypeBytes(dtype);
   bool overflow = false, empty = false;
   for (int64_t extent : header->shape) {
     empty |= extent == 0;
-    overflow |= __builtin_mul_overflow(bytes, extent, &bytes);
+    overflow |= __builtin_mul_overflow(layout.bytes, extent, &layout.bytes);
   }
+  if (overflow) layout.bytes = -1;
+  if (empty) layout.bytes = 0;
+  return layout;
+}
+
+}  // namespace
+
+absl::StatusOr<HostTensor> ReadNpy(const std::string& path, DType dtype) {
+  std::FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
+  if (file == nullptr)
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+  std::string content;
+  bool failed = false;
+  const auto read_to = [&](size_t size) {
+    char buffer[1 << 16];
+    while (!failed && content.size() < size) {
+      const size_t n = std::fread(buffer, 1, std::min(sizeof buffer, size - content.size()), file);
+      content.append(buffer, n);
+      failed = std::ferror(file) != 0;
+      if (n == 0) return;
+    }
+  };
+  read_to(kMagic.size() + 2 + 4);
+  read_to(std::min(HeaderEnd(content), kMaxHeader));
+  const absl::StatusOr<Layout> layout = LayoutOf(content, dtype);
+  // One byte more, to see whether the file ends there.
+  if (layout.ok() && layout->bytes >= 0) read_to(layout->begin + layout->bytes + 1);
+  const int error = errno;
+  if (file != stdin) std::fclose(file);
+  if (failed)
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(error)));
+  if (!layout.ok()) return layout.status();
+  if (layout->bytes >= 0 && content.size() > layout->begin + layout->bytes)
+    return Bad("it goes on behind the elements of ", layout->type);
+  return ParseNpy(content, dtype);
+}
+
+absl::StatusOr<HostTensor> ParseNpy(absl::string_view content, DType dtype) {
+  SEAM_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(content, dtype));
+  const Header& header = layout.header;
+  content.remove_prefix(layout.begin);
+  const bool empty = layout.bytes == 0;
   // Before any memory is taken.
-  if (!empty && (overflow || static_cast<uint64_t>(bytes) != content.size())) {
-    return bad("it has ", content.size(), " bytes of elements, expected those of ", type);
+  if (!empty && (layout.bytes < 0 || static_cast<uint64_t>(layout.bytes) != content.size())) {
+    return Bad("it has ", content.size(), " bytes of elements, expected those of ", layout.type);
   }
   if (empty && !content.empty())
-    return bad("it has ", content.size(), " bytes of elements, expected none for ", type);
-  if (empty) return HostTensor::Make(dtype, header->shape);
+    return Bad("it has ", content.size(), " bytes of elements, expected none for ", layout.type);
+  if (empty) return HostTensor::Make(dtype, header.shape);
   if (dtype == DType::Bool &&
       std::any_of(content.begin(), content.end(), [](char c) { return c != 0 && c != 1; })) {
-    return bad("an element of ", type, " is neither 0 nor 1");
+    return Bad("an element of ", layout.type, " is neither 0 nor 1");
   }
 
-  std::vector<int64_t> strides = RowMajorStrides(header->shape);
-  if (header->column_major) {
-    strides = RowMajorStrides(std::vector<int64_t>(header->shape.rbegin(), header->shape.rend()));
+  std::vector<int64_t> strides = RowMajorStrides(header.shape);
+  if (header.column_major) {
+    strides = RowMajorStrides(std::vector<int64_t>(header.shape.rbegin(), header.shape.rend()));
     std::reverse(strides.begin(), strides.end());
   }
-  SEAM_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::MakeStrided(dtype, header->shape, strides));
+  SEAM_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::MakeStrided(dtype, header.shape, strides));
   std::memcpy(tensor.data.data(), content.data(), content.size());
   return tensor;
 }

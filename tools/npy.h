@@ -19,6 +19,10 @@ namespace seam::tool {
 // what was found and expected.
 absl::StatusOr<HostTensor> ParseNpy(absl::string_view content, DType dtype);
 
+// The same of the file at `path`, or of standard input where that is "-". What is no such array is
+// found at its head; no more is read than the header promises. Also kNotFound: it cannot be read.
+absl::StatusOr<HostTensor> ReadNpy(const std::string& path, DType dtype);
+
 // A row-major array of version 1.0 with the tensor's elements.
 absl::StatusOr<std::string> FormatNpy(const HostTensor& tensor);
 

@@ -60,9 +60,8 @@ int ReadInputs(const Fusion& fusion, const std::vector<std::string>& settings, G
                   absl::StrCat("--input: ", std::string(fusion.name()), " has no input '", name,
                                "'; its inputs are ", absl::StrJoin(known, ", ")));
     }
-    const absl::StatusOr<std::string> content = ReadInput(path);
-    if (!content.ok()) return Fail(content.status());
-    absl::StatusOr<HostTensor> tensor = ParseNpy(*content, fusion.dtype(fusion.inputs()[i]));
+    absl::StatusOr<HostTensor> tensor = ReadNpy(path, fusion.dtype(fusion.inputs()[i]));
+    if (absl::IsNotFound(tensor.status())) return Fail(tensor.status());
     if (!tensor.ok())
       return Fail(kBadGraph,
                   absl::StrCat("input ", name, ": ", path, ": ", tensor.status().message()));

@@ -354,6 +354,20 @@ class Running(CliTest):
         self.bad(BAD_GRAPH, *run, '--input', f'x={x}', says='M is 65')
         self.bad(ENVIRONMENT, *run, '--output-dir', graph, says='cannot make the folder')
 
+    def test_no_more_of_a_file_is_read_than_it_promises(self):
+        graph = self.write(SUM)
+        run = ['run', graph, '--backend', 'reference', '--input']
+        self.bad(BAD_GRAPH, *run, 'x=/dev/zero', says='no .npy file')
+        self.bad(BAD_GRAPH, *run, f'x={self.path}', says='Is a directory')
+        file = npy('<f4', [2, 8], bytes(64))
+        self.bad(BAD_GRAPH, *run, 'x=-', stdin=file + b'x', says='goes on behind the elements of f32[2, 8]')
+        self.good(*run, 'x=-', stdin=file)
+        huge = self.path / 'huge.npy'
+        with open(huge, 'wb') as out:
+            out.write(file)
+            out.truncate(1 << 40)  # Without blocks on the disk.
+        self.bad(BAD_GRAPH, *run, f'x={huge}', says='goes on behind')
+
     def test_outputs_have_the_names_that_are_written(self):
         graph = self.write('fusion f {\n input x: f32[3]\n y = x[0:3]\n z = x * 2.0\n w = z[:]\n'
                            ' output y\n output z\n output w\n}')
