@@ -9,14 +9,18 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "CLI/CLI.hpp"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "ir/fusion_builder.h"
+#include "ir/symbolic/sym_program.h"
 #include "ir/text/parser.h"
 
 namespace seam::tool {
@@ -174,12 +178,69 @@ int ParseSizes(const Fusion& fusion, const std::vector<std::string>& settings, S
   return kGood;
 }
 
+namespace {
+
+const SymNode* AsSymbol(SymInt e) {
+  return e.node() != nullptr && e.node()->kind == SymKind::Symbol ? e.node() : nullptr;
+}
+
+// The symbols without a size that are strides of inputs and nothing else.
+absl::flat_hash_set<const SymNode*> StrideSymbols(const Fusion& fusion, const Sizes& sizes) {
+  absl::flat_hash_set<const SymNode*> symbols;
+  for (ValId v : fusion.inputs()) {
+    if (!fusion.has_explicit_strides(v)) continue;
+    for (SymInt stride : fusion.strides(v)) {
+      const SymNode* s = AsSymbol(stride);
+      if (s != nullptr && !sizes.contains(std::string(s->name))) symbols.insert(s);
+    }
+  }
+  for (ValId v : fusion.inputs()) {
+    for (const IterDomain& axis : fusion.domain(v)) {
+      for (const SymNode* s : FreeSymbols(axis.extent)) symbols.erase(s);
+    }
+  }
+  return symbols;
+}
+
+}  // namespace
+
 void FillSizes(const Fusion& fusion, const std::function<int64_t(int)>& otherwise, Sizes* sizes) {
+  const absl::flat_hash_set<const SymNode*> strides = StrideSymbols(fusion, *sizes);
   int position = 0;
   for (const SymNode* s : fusion.env().symbols()) {
     const int64_t value = std::clamp(otherwise(position++), s->range.lo, s->range.hi);
-    sizes->emplace(std::string(s->name), value);
+    if (!strides.contains(s)) sizes->emplace(std::string(s->name), value);
   }
+  // Each larger than all offsets along the axes before it, first those whose strides are known,
+  // then from the last: without gaps, and no two elements in one place.
+  const auto value = [&](SymInt e) {
+    return Evaluate(e, [&](const SymNode* s) -> std::optional<int64_t> {
+      const auto it = sizes->find(std::string(s->name));
+      return it == sizes->end() ? std::nullopt : std::optional<int64_t>(it->second);
+    });
+  };
+  Sizes chosen;
+  for (ValId v : fusion.inputs()) {
+    if (!fusion.has_explicit_strides(v)) continue;
+    int64_t reach = 0;  // The largest offset so far.
+    for (const bool known : {true, false}) {
+      for (int axis = fusion.rank(v); axis-- > 0;) {
+        const SymInt stride = fusion.strides(v)[axis];
+        const SymNode* s = AsSymbol(stride);
+        if (strides.contains(s) == known) continue;
+        const int64_t step = known ? value(stride).value_or(0) : reach + 1;
+        if (!known) {
+          int64_t& size = chosen[std::string(s->name)];
+          size = std::max(size, std::clamp(step, s->range.lo, s->range.hi));
+        }
+        const int64_t extent = value(fusion.domain(v)[axis].extent).value_or(1);
+        const __int128 last =
+            reach + static_cast<__int128>(step) * std::max<int64_t>(extent - 1, 0);
+        reach = static_cast<int64_t>(std::min<__int128>(last, kMaxExtent));
+      }
+    }
+  }
+  sizes->insert(chosen.begin(), chosen.end());
 }
 
 std::vector<SymbolValue> SymbolsOf(const Sizes& sizes) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -75,8 +77,8 @@ int ReadInputs(const Fusion& fusion, const std::vector<std::string>& settings, G
 void FillSizesFrom(const Fusion& fusion, const GivenInputs& given, Sizes* sizes) {
   for (const auto& [i, tensor] : given) {
     const ValId v = fusion.inputs()[i];
-    for (size_t axis = 0; axis < tensor.shape.size() && static_cast<int>(axis) < fusion.rank(v);
-         ++axis) {
+    if (static_cast<int>(tensor.shape.size()) != fusion.rank(v)) continue;
+    for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
       const SymInt extent = fusion.domain(v)[axis].extent;
       if (!extent.is_constant() && extent.node()->kind == SymKind::Symbol)
         sizes->emplace(std::string(extent.node()->name), tensor.shape[axis]);
@@ -84,18 +86,44 @@ void FillSizesFrom(const Fusion& fusion, const GivenInputs& given, Sizes* sizes)
   }
 }
 
-// The given ones, the others random.
+// Of one shape and type, bit by bit.
+bool SameElements(const HostTensor& a, const HostTensor& b) {
+  const std::vector<Scalar> left = a.ToScalars(), right = b.ToScalars();
+  return absl::c_equal(left, right, [&](Scalar x, Scalar y) {
+    return EncodeBits(a.dtype, x) == EncodeBits(a.dtype, y);
+  });
+}
+
+// The given ones, the others random. `known` are the sizes that are not made up.
 absl::StatusOr<std::vector<HostTensor>> MakeInputs(const Fusion& fusion, const SizeBinding& sizes,
-                                                   GivenInputs given, uint64_t seed) {
+                                                   const Sizes& known, GivenInputs given,
+                                                   uint64_t seed) {
   SEAM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, RandomInputs(fusion, sizes, seed));
   for (auto& [i, tensor] : given) {
+    const ValId v = fusion.inputs()[i];
+    const std::string what = absl::StrCat("input ", std::string(fusion.name(v)), ": the file ");
     if (tensor.shape != inputs[i].shape) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input ", std::string(fusion.name(fusion.inputs()[i])), ": the file has ",
-                       tensor.ShapeString(), ", expected ", inputs[i].ShapeString(),
-                       sizes.symbols.empty() ? "" : absl::StrCat(" at ", sizes.ToString())));
+      // Sizes that nobody asked for say nothing.
+      Sizes used;
+      bool all_known = true;
+      for (const IterDomain& axis : fusion.domain(v)) {
+        for (const SymNode* symbol : FreeSymbols(axis.extent)) {
+          const auto it = known.find(std::string(symbol->name));
+          all_known &= it != known.end();
+          if (it != known.end()) used.insert(*it);
+        }
+      }
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, "has ", tensor.ShapeString(), ", expected ",
+          all_known ? inputs[i].ShapeString() : fusion.type(v).ToString(),
+          used.empty() ? "" : " at ", absl::StrJoin(used, ", ", absl::PairFormatter(" = "))));
     }
     SEAM_RETURN_IF_ERROR(CopyElements(ViewOf(tensor), ViewOf(inputs[i])));
+    if (fusion.has_explicit_strides(v) && !SameElements(tensor, inputs[i])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, "has several values for one place: by its strides [",
+                       absl::StrJoin(inputs[i].strides, ", "), "] elements overlap in memory"));
+    }
   }
   return inputs;
 }
@@ -218,6 +246,7 @@ int Run(const Options& options) {
   GivenInputs given;
   if (const int code = ReadInputs(*fusion, options.inputs, &given); code != kGood) return code;
   FillSizesFrom(*fusion, given, &sizes);
+  const Sizes known = sizes;
   FillSizes(*fusion, SmallOddSize, &sizes);
   const std::vector<SymbolValue> symbols = SymbolsOf(sizes);
 
@@ -240,7 +269,7 @@ int Run(const Options& options) {
   const absl::StatusOr<SizeBinding> binding = BindGiven(executable->fusion(), symbols);
   if (!binding.ok()) return Fail(binding.status());
   const absl::StatusOr<std::vector<HostTensor>> inputs =
-      MakeInputs(executable->fusion(), *binding, std::move(given), options.seed);
+      MakeInputs(executable->fusion(), *binding, known, std::move(given), options.seed);
   if (!inputs.ok()) return Fail(inputs.status());
   ShowProgress(absl::StrCat("running on the backend ", BackendName(executable->backend())));
   HostPlacement placement;

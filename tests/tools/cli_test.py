@@ -368,6 +368,30 @@ class Running(CliTest):
             out.truncate(1 << 40)  # Without blocks on the disk.
         self.bad(BAD_GRAPH, *run, f'x={huge}', says='goes on behind')
 
+    def test_sizes_that_nobody_gave_are_not_expected(self):
+        graph = self.write(SUM)
+        x = self.path / 'x.npy'
+        x.write_bytes(npy('<f4', [16], bytes(64)))
+        message = self.bad(BAD_GRAPH, 'run', graph, '--input', f'x={x}', says='has f32[16], expected f32[M, 8]')
+        self.assertNotIn('M = ', message)
+
+    def test_strides_by_default_and_from_files(self):
+        x, out = self.path / 'x.npy', self.path / 'out'
+        x.write_bytes(npy('<f4', [6, 4], struct.pack('<24f', *range(24))))
+        for strides in ['[?, ?]', '[?, 1]', '[1, ?]', '[2, ?]']:
+            graph = self.write(f'fusion f {{\n input x: f32[6, 4] strides {strides}\n y = copy(x)\n output y\n}}')
+            run = ['run', graph, '--input', f'x={x}', '--output-dir', out, '--check', '--backend']
+            for backend in ['reference', 'simulator']:
+                self.good(*run, backend)
+                self.assertEqual((out / 'y.npy').read_bytes()[-96:], x.read_bytes()[-96:], (strides, backend))
+        run = ['run', self.write(graph.read_text().replace(strides, '[?, ?]')), '--backend', 'simulator']
+        self.assertIn('x_stride0 = 4, x_stride1 = 1', self.good(*run))
+        overlap = [*run, '--set', 'x_stride0=0,x_stride1=1']
+        self.good(*overlap, '--check')
+        self.bad(BAD_GRAPH, *overlap, '--input', f'x={x}', says='strides [0, 1] elements overlap')
+        x.write_bytes(npy('<f4', [6, 4], struct.pack('<4f', 1, 2, 3, float('nan')) * 6))
+        self.good(*overlap, '--input', f'x={x}', '--check')
+
     def test_outputs_have_the_names_that_are_written(self):
         graph = self.write('fusion f {\n input x: f32[3]\n y = x[0:3]\n z = x * 2.0\n w = z[:]\n'
                            ' output y\n output z\n output w\n}')
