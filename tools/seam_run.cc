@@ -332,6 +332,10 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
                   "Schedule for this device or architecture instead of the GPU at hand")
       ->type_name("NAME");
   run->add_option("--seed", options->seed, "Of the random inputs")
+      ->check([](const std::string& text) -> std::string {
+        uint64_t seed;
+        return absl::SimpleAtoi(text, &seed) ? "" : "expected an integer from 0 to 2^64 - 1";
+      })
       ->capture_default_str()
       ->type_name("N");
   run->add_option("--input", options->inputs,
@@ -341,6 +345,9 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("NAME=FILE.npy");
   run->add_option("--output-dir", options->output_directory,
                   "Write every output to this folder as NAME.npy; bf16 and f8 are '<V2' and '|V1'")
+      ->check([](const std::string& path) -> std::string {
+        return path.empty() ? "expected the name of a folder" : "";
+      })
       ->type_name("DIR");
   run->add_option("--offset", options->offset,
                   "Let every tensor start this many elements behind an aligned address")

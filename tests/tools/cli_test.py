@@ -322,6 +322,9 @@ class Running(CliTest):
     def test_seeds(self):
         run = ['run', 'layer_norm', '--backend', 'simulator', '--set', 'M=7,N=33', '--seed']
         self.assertEqual(self.good(*run, 1), self.good(*run, 1))
+        self.good(*run, (1 << 64) - 1)
+        for seed in [-1, 1 << 64, '1.5']:
+            self.bad(WRONG_USAGE, *run, seed, says='expected an integer from 0 to 2^64 - 1')
 
     def test_inputs_and_outputs_in_files(self):
         graph = self.write('fusion f {\n symbol M in [1, 64]\n symbol N in [1, 64]\n input x: f32[M, N] order [1, 0]\n'
@@ -353,6 +356,7 @@ class Running(CliTest):
         x.write_bytes(npy('<f4', [65, 1], bytes(260)))
         self.bad(BAD_GRAPH, *run, '--input', f'x={x}', says='M is 65')
         self.bad(ENVIRONMENT, *run, '--output-dir', graph, says='cannot make the folder')
+        self.bad(WRONG_USAGE, *run, '--output-dir', '', says='expected the name of a folder')
 
     def test_no_more_of_a_file_is_read_than_it_promises(self):
         graph = self.write(SUM)
