@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   app.footer(
       "A GRAPH is a file in Seam's text form, - for standard input, or the name of an example\n"
       "(instance_norm, layer_norm, softmax, ...).\n\n"
-      "Exit codes: 0 good, 1 a check failed, 2 wrong usage, 3 a bad input graph, 4 the machine "
+      "Exit codes: 0 good, 1 a check or Seam itself failed, 2 wrong usage, 3 a bad input graph, 4 "
+      "the machine "
       "lacks\n"
       "something (NVRTC, a GPU, space on the disk).\n\n"
       "Start with:\n"

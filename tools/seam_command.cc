@@ -75,7 +75,6 @@ int Fail(ExitCode code, absl::string_view message) {
 int Fail(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kPermissionDenied:
       return Fail(kEnvironmentLacks, status.message());
@@ -83,6 +82,8 @@ int Fail(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
       return Fail(kBadGraph, status.message());
+    case absl::StatusCode::kUnimplemented:
+      return Fail(kCheckFailed, absl::StrCat("not built yet: ", status.message()));
     default:
       return Fail(kCheckFailed, status.message());
   }

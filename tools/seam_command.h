@@ -44,9 +44,9 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands);
 
 // Prints "seam: message" on stderr; returns `code`.
 int Fail(ExitCode code, absl::string_view message);
-// The same for an error of the library. What the machine lacks (NVRTC, a GPU, memory) and what is
-// not built yet is kEnvironmentLacks, an argument that does not fit the graph kBadGraph, the rest
-// kCheckFailed.
+// The same for an error of the library. What the machine lacks (NVRTC, a GPU, memory) is
+// kEnvironmentLacks, an argument that does not fit the graph kBadGraph, the rest, what is not built
+// yet among it, kCheckFailed.
 int Fail(const absl::Status& status);
 
 // The positional argument GRAPH and the options that several subcommands have.
