@@ -12,7 +12,8 @@
 // 64 followed by a tree commits. A Welford's m2 adds what an average off by as much does to it.
 // Where partial sums may leave the range of the compute type, by the sums of the positive and of
 // the negative terms, a result may be infinite or NaN though the sum is neither; a Welford's where
-// twice its count times the largest magnitude does.
+// twice its count times the largest magnitude does. A product, which is computed in f64, may be
+// whatever the orders of its factors give where products of some of them leave the range of f64.
 //
 // Thread-safety: values and pure functions.
 #pragma once

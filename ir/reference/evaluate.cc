@@ -116,24 +116,43 @@ struct ExactSum {
   double Value() const { return std::isfinite(high) ? high + low : high; }
 };
 
-struct SumAndMagnitude {
+// The terms of a sum, which overflow f64 only where the true sum does.
+struct Terms {
   ExactSum sum;
-  double magnitude = 0;
+  double positive = 0, negative = 0;  // The sums of the positive and of the negative finite ones.
+  bool has_infinity = false;
+  void Add(double x) {
+    sum.Add(x);
+    if (std::isinf(x)) {
+      has_infinity = true;
+    } else {
+      (x > 0 ? positive : negative) += x;
+    }
+  }
+  double Magnitude() const { return positive - negative; }
 };
 
 // A product, and how far the products of some of its factors may be from 1: the sums of the
-// positive and of the negative binary logarithms.
+// positive and of the negative binary logarithms. The exponent is apart, so that f64 overflows or
+// underflows only where the whole product does.
 struct Product {
-  double value = 1, grown = 0, shrunk = 0;
+  double significand = 1;
+  int64_t exponent = 0;
+  double grown = 0, shrunk = 0;
   bool has_zero = false, has_nan = false, negative = false;
   void Multiply(double x) {
-    value *= x;
+    int of_x = 0, of_both = 0;
+    significand = std::frexp(significand * std::frexp(x, &of_x), &of_both);
+    exponent += of_x + of_both;
     has_zero |= x == 0;
     has_nan |= x != x;
     negative ^= std::signbit(x);
     if (x == 0 || x != x) return;
-    const double exponent = std::log2(std::fabs(x));
-    (exponent > 0 ? grown : shrunk) += exponent;
+    const double logarithm = std::log2(std::fabs(x));
+    (logarithm > 0 ? grown : shrunk) += logarithm;
+  }
+  double Value() const {
+    return std::ldexp(significand, static_cast<int>(std::clamp<int64_t>(exponent, -4096, 4096)));
   }
 };
 
@@ -142,32 +161,42 @@ double ByAnotherOrder(const Product& p, Noise& noise) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   if (p.has_nan || (p.has_zero && p.grown == kInfinity)) return kNan;
   const bool overflows = p.grown > 1020, underflows = p.has_zero || p.shrunk < -1020;
+  const bool vanishes = underflows && p.grown < kInfinity;
   const double sign = p.negative ? -1 : 1;
-  switch (noise.Pick(4)) {
+  switch (noise.Pick(5)) {
     case 0:
-      return overflows && !p.has_zero ? sign * kInfinity : p.value;
+      return overflows && !p.has_zero ? sign * kInfinity : p.Value();
     case 1:
-      return underflows ? sign * 0 : p.value;
+      return vanishes ? sign * 0 : p.Value();
     case 2:
-      return overflows && underflows ? kNan : p.value;
+      return overflows && underflows ? kNan : p.Value();
+    case 3:
+      // The smallest number times 0.6 is itself: it may be what all small factors come to.
+      return vanishes && !p.has_zero
+                 ? sign * std::fmax(std::fabs(p.Value()), std::exp2(p.grown - 1074))
+                 : p.Value();
     default:
-      return p.value;
+      return p.Value();
   }
 }
 
 // What a result may be if the values on the way to it, in the compute type of `dtype`, come as high
-// and as low as this: where they may leave its range, an infinity, or NaN where two meet.
-double ByOverflow(double value, double highest, double lowest, DType dtype, Noise& noise) {
+// and as low as this: where they may leave its range, an infinity, or NaN where two meet. An
+// infinity that is among the terms, not counted in these, is the result or meets another.
+double ByOverflow(double value, double highest, double lowest, bool has_infinity, DType dtype,
+                  Noise& noise) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const double most = MaxFinite(ComputeType(dtype));
-  if (!noise.active() || !std::isfinite(value) || (highest <= most && lowest >= -most))
-    return value;
+  const bool up = highest > most, down = lowest < -most;
+  if (!noise.active() || value != value || !(up || down)) return value;
+  if (has_infinity) return (value > 0 ? down : up) && noise.Coin() ? kNan : value;
   switch (noise.Pick(4)) {
     case 0:
-      return highest > most ? kInfinity : value;
+      return up ? kInfinity : value;
     case 1:
-      return lowest < -most ? -kInfinity : value;
+      return down ? -kInfinity : value;
     case 2:
-      return highest > most && lowest < -most ? std::numeric_limits<double>::quiet_NaN() : value;
+      return up && down ? kNan : value;
     default:
       return value;
   }
@@ -183,27 +212,27 @@ Dense FloatTotal(OpKind kind, DType out, const Dense& operand, const ReducedShap
     const auto products =
         Fold(operand, reduced, Product(), [](Product& p, Scalar x) { p.Multiply(x.f); });
     for (size_t i = 0; i < result.size(); ++i) {
-      const double p = noise.active() ? ByAnotherOrder(products[i], noise) : products[i].value;
+      const double p = noise.active() ? ByAnotherOrder(products[i], noise) : products[i].Value();
       result[i].f = RoundToDType(out, noise.Move(p, relative * std::fabs(p)));
     }
-  } else if (!noise.active()) {
-    const auto sums =
-        Fold(operand, reduced, ExactSum(), [](ExactSum& total, Scalar x) { total.Add(x.f); });
-    for (size_t i = 0; i < result.size(); ++i) result[i].f = RoundToDType(out, sums[i].Value());
-  } else {
-    const double relative = ErrorFactor(out, reduced.count);
-    const auto sums = Fold(operand, reduced, SumAndMagnitude(), [](SumAndMagnitude& t, Scalar x) {
-      t.sum.Add(x.f);
-      t.magnitude += std::fabs(x.f);
-    });
-    for (size_t i = 0; i < result.size(); ++i) {
-      const double sum = sums[i].sum.Value(), magnitude = sums[i].magnitude;
-      const double error = relative * magnitude;
-      // The sums of the positive and of the negative terms.
-      const double total =
-          ByOverflow(sum, (sum + magnitude) / 2 + error, (sum - magnitude) / 2 - error, out, noise);
-      result[i].f = RoundToDType(out, noise.Move(total, error));
-    }
+    return MakeDense(out, reduced.shape, std::move(result));
+  }
+  const auto fold = [&](double scale) {
+    return Fold(operand, reduced, Terms(), [scale](Terms& t, Scalar x) { t.Add(scale * x.f); });
+  };
+  constexpr double kSmaller = 0x1p-64;  // By which no number of terms overflows.
+  const double relative = ErrorFactor(out, reduced.count);
+  const std::vector<Terms> terms = fold(1);
+  std::vector<Terms> smaller;
+  for (size_t i = 0; i < result.size(); ++i) {
+    const bool overflows = !std::isfinite(terms[i].Magnitude());
+    if (overflows && smaller.empty()) smaller = fold(kSmaller);
+    const Terms& t = overflows ? smaller[i] : terms[i];
+    const double scale = overflows ? kSmaller : 1;
+    const double error = relative * t.Magnitude() / scale;
+    const double total = ByOverflow(t.sum.Value() / scale, t.positive / scale + error,
+                                    t.negative / scale - error, t.has_infinity, out, noise);
+    result[i].f = RoundToDType(out, noise.Move(total, error));
   }
   return MakeDense(out, reduced.shape, std::move(result));
 }
@@ -394,7 +423,9 @@ std::vector<Dense> WelfordStatistics(const Dense& operand, absl::Span<const int3
   for (const Statistics& s : statistics) {
     // An average comes of sums, of values or of their deviations from one that is among them.
     const double most = 2 * n * s.largest;
-    const double summed = ByOverflow(s.average, most, -most, dtype, noise);
+    const double summed = std::isfinite(s.average)
+                              ? ByOverflow(s.average, most, -most, false, dtype, noise)
+                              : s.average;
     overflows.push_back(std::isfinite(s.average) && !std::isfinite(summed));
     if (overflows.back()) {
       average.push_back(FloatScalar(summed));

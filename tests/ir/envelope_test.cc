@@ -166,5 +166,45 @@ TEST(EnvelopeTest, PartialSumsMayOverflow) {
   EXPECT_FALSE(accepts(2, 2, kNan));
 }
 
+// There is no wider type than f64 to compute in: whatever some order gives is right.
+TEST(EnvelopeTest, PartialResultsOfF64MayLeaveItsRange) {
+  const auto accepts = [](OpKind op, const std::vector<double>& terms, double value) {
+    FusionBuilder b("f");
+    const std::vector<int64_t> shape = {static_cast<int64_t>(terms.size())};
+    b.Output(b.Reduce(op, b.Input("x", DType::F64, {shape[0]}), {0}));
+    const Fusion fusion = b.Finish().value();
+    const auto envelopes = MakeEnvelopes(fusion, {}, {Floats(DType::F64, shape, terms)}).value();
+    return CheckWithin(envelopes[0], Floats(DType::F64, {}, {value})).ok();
+  };
+  const std::vector<double> above = {1.5e308, 1.5e308, -1.5e308},
+                            both = {1.5e308, 1.5e308, -1.5e308, -1.5e308, 1},
+                            infinite = {INFINITY, 1, -1}, meets = {INFINITY, -1.5e308, -1.5e308};
+  EXPECT_TRUE(accepts(OpKind::Sum, above, 1.5e308));
+  EXPECT_TRUE(accepts(OpKind::Sum, above, INFINITY));
+  EXPECT_FALSE(accepts(OpKind::Sum, above, kNan));
+  for (const double value : std::vector<double>{1, 0, 1e308, INFINITY, -INFINITY, kNan}) {
+    EXPECT_TRUE(accepts(OpKind::Sum, both, value)) << value;
+  }
+  EXPECT_TRUE(accepts(OpKind::Sum, infinite, INFINITY));
+  EXPECT_FALSE(accepts(OpKind::Sum, infinite, kNan));
+  EXPECT_FALSE(accepts(OpKind::Sum, infinite, 1));
+  EXPECT_TRUE(accepts(OpKind::Sum, meets, INFINITY));
+  EXPECT_TRUE(accepts(OpKind::Sum, meets, kNan));
+  EXPECT_FALSE(accepts(OpKind::Sum, meets, -INFINITY));
+
+  const std::vector<double> large = {1e200, 1e200, 1e-200}, small = {1e-200, -1e-200, 1e200},
+                            wide = {1e200, 1e200, 1e-200, 1e-200};
+  EXPECT_TRUE(accepts(OpKind::Prod, large, 1e200));
+  EXPECT_TRUE(accepts(OpKind::Prod, large, INFINITY));
+  EXPECT_FALSE(accepts(OpKind::Prod, large, kNan));
+  EXPECT_TRUE(accepts(OpKind::Prod, small, -1e-200));
+  EXPECT_TRUE(accepts(OpKind::Prod, small, 0));
+  EXPECT_FALSE(accepts(OpKind::Prod, small, 1e-100));
+  EXPECT_FALSE(accepts(OpKind::Prod, small, -INFINITY));
+  for (const double value : std::vector<double>{1, 0, INFINITY, kNan}) {
+    EXPECT_TRUE(accepts(OpKind::Prod, wide, value)) << value;
+  }
+}
+
 }  // namespace
 }  // namespace seam
