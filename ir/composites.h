@@ -142,7 +142,7 @@ struct CrossEntropyResult {
   ValId log_sum_exp;  // [rows]: log(sum(exp(logits))) of each row, kept for the backward pass.
 };
 // Mean over rows of log_sum_exp - logits[row, target[row]]. logits [rows, classes]; target [rows],
-// integers in 0..classes-1.
+// integers; of one outside 0..classes-1, negative ones too, the logit counts as 0.
 CrossEntropyResult CrossEntropy(FusionBuilder& b, ValId logits, ValId target);
 // dlogits = (exp(logits - log_sum_exp) - (class == target)) * grad / rows. grad: 0-d.
 ValId CrossEntropyBackward(FusionBuilder& b, ValId grad, ValId logits, ValId target,

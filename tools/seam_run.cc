@@ -327,7 +327,8 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
       ->capture_default_str()
       ->type_name("");
   AddSetOption(*run, &options->settings,
-               "Others get the small odd sizes 3, 5, 7, ... within their ranges.");
+               "Others get the small odd sizes 3, 5, 7, ... within their ranges; strides leave no "
+               "gaps.");
   run->add_option("--device", options->device,
                   "Schedule for this device or architecture instead of the GPU at hand")
       ->type_name("NAME");
