@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "ir/status.h"
 #include "scheduler/more_registers.h"
 
@@ -115,6 +116,25 @@ absl::StatusOr<std::shared_ptr<Variant>> GroupProgram::FindOrLower(const Schedul
   return Variant::Make(*group, std::move(plan));
 }
 
+namespace {
+
+// How one of EasierSchedules differs.
+std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
+  std::vector<std::string> changes;
+  if (instead.registers < chosen.registers) {
+    changes.push_back(
+        absl::StrCat(instead.registers, " vectors a thread instead of ", chosen.registers));
+  }
+  if (instead.one_launch != chosen.one_launch) changes.push_back("two kernels instead of one");
+  if (instead.min_ctas_per_sm < chosen.min_ctas_per_sm) {
+    changes.push_back(absl::StrCat("at least ", instead.min_ctas_per_sm, " CTAs an SM instead of ",
+                                   chosen.min_ctas_per_sm));
+  }
+  return absl::StrJoin(changes, ", ");
+}
+
+}  // namespace
+
 absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
                                                           const ScheduleContext& context,
                                                           TunedSchedules* tuned) const {
@@ -157,13 +177,8 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
   std::string origin = IsTunable(as) ? "chosen by the heuristic" : "";
   const auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == schedule; });
   if (it != eased.end() && it->instead != schedule) {
-    const Schedule& instead = it->instead;
-    const std::string fewer = absl::StrCat(
-        instead.registers < schedule.registers
-            ? absl::StrCat(instead.registers, " vectors a thread instead of ", schedule.registers)
-            : absl::StrCat("at least ", instead.min_ctas_per_sm, " CTAs an SM instead of ",
-                           schedule.min_ctas_per_sm),
-        ", with which it would spill registers");
+    const std::string fewer =
+        absl::StrCat(WhatIsEasier(schedule, it->instead), ", with which it would spill registers");
     schedule = it->instead;
     for (std::string* text : {&origin, &choice.origin})
       absl::StrAppend(text, text->empty() ? "" : "; ", fewer);

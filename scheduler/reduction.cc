@@ -1,6 +1,6 @@
 // Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
 // normalizations above all. Rows are what the reductions keep, columns what they fold. One
-// mechanism, nine arrangements (reduction_arrangements.h):
+// mechanism, ten arrangements (reduction_arrangements.h):
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   sections the same where some reductions fold a part of a row's columns: a part to some lanes;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
@@ -8,6 +8,7 @@
 //            so they are where a few neighbouring columns are seen as rows, their states merged;
 //   cluster  rows, or vectors of rows, longer than a CTA holds: the CTAs of a cluster take a piece
 //            each;
+//   one turn the same of long rows that are few, however many CTAs hold one: all there at once;
 //   tiles    some tensors lie along the rows, others along the columns: tiles of both to a thread;
 //   split    few rows and long ones: several CTAs a row leave partial states;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
