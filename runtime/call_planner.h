@@ -31,6 +31,8 @@ struct CrossingValue {
 struct Program {
   std::vector<CrossingValue> values;  // The first are the Fusion's inputs.
   std::vector<GroupProgram> groups;
+  // Groups that the guard accepted and no kernel can be made of: each was cut again.
+  int num_broken_promises = 0;
   // What the groups compute where they round what crosses; null: what the Fusion says.
   std::shared_ptr<const Fusion> rounded;
 };

@@ -321,6 +321,7 @@ absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
 Executable::Statistics Executable::Impl::statistics() const {
   Statistics statistics;
   statistics.kernels = backend_->num_kernels();
+  statistics.broken_promises = program_.num_broken_promises;
   {
     std::lock_guard<std::mutex> lock(plan_mutex_);
     for (const GroupProgram& group : program_.groups)

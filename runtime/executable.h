@@ -168,11 +168,13 @@ class Executable {
   // what came of it, a report per group in the order in which they run. Errors as of Run.
   absl::StatusOr<std::vector<GroupReport>> CompileFor(absl::Span<const SymbolValue> symbols) const;
 
-  // Different kernels made ready so far, schedules in use, and calls' sizes worked out.
+  // Different kernels made ready so far, schedules in use, and calls' sizes worked out; and groups
+  // of the segmentation that no kernel can be made of, which is a defect here: each is cut again.
   struct Statistics {
     int64_t kernels = 0;
     int64_t variants = 0;
     int64_t prepared = 0;
+    int64_t broken_promises = 0;
   };
   Statistics statistics() const;
 

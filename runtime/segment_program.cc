@@ -9,7 +9,6 @@
 #include "ir/fusion_builder.h"
 #include "ir/status.h"
 #include "ir/text/printer.h"
-#include "scheduler/scheduler.h"
 #include "segmenter/extract.h"
 #include "segmenter/islands.h"
 #include "segmenter/load_segmentation.h"
@@ -100,8 +99,12 @@ class ProgramBuilder {
       return absl::OkStatus();
     }
     SEAM_ASSIGN_OR_RETURN(ExtractedGroup group, ExtractGroup(segmented, g));
-    if (IsAcceptedAlone(group.fusion, segmented.scheduler(g))) return add(std::move(group));
-    return AddParts(segmented, g, id, group, value_of);
+    if (!IsAcceptedAlone(group.fusion, segmented.scheduler(g)))
+      return AddParts(segmented, g, id, group, /*merge=*/true, value_of);
+    if (CheckLowers(group.fusion, segmented.scheduler(g)).ok() || group.fusion.num_exprs() == 1)
+      return add(std::move(group));
+    ++program_.num_broken_promises;
+    return AddParts(segmented, g, id, group, /*merge=*/false, value_of);
   }
 
   // Which axes are the same is found over the whole Fusion. Where expressions outside of a group
@@ -113,12 +116,15 @@ class ProgramBuilder {
     return CanScheduleAs(as, guard_, group, axes, FactsOf(group), exprs).ok;
   }
 
-  // Such a group cut again, by itself.
+  // Such a group cut again, by itself; without `merge` as finely as the first groups are.
   absl::Status AddParts(const SegmentedFusion& segmented, GroupId g, uint32_t id,
-                        const ExtractedGroup& group, absl::FunctionRef<int(ValId)> value_of) {
+                        const ExtractedGroup& group, bool merge,
+                        absl::FunctionRef<int(ValId)> value_of) {
     SegmentOptions options;
     // The first would join them again, and the casts of the second could be what is refused.
     options.disabled_passes = {"horizontal", "narrow"};
+    for (const char* pass : {"vertical", "siblings", "closures", "split", "borders", "recompute"})
+      if (!merge) options.disabled_passes.emplace_back(pass);
     SEAM_ASSIGN_OR_RETURN(const SegmentedFusion parts, Segment(group.fusion, guard_, options));
     // Islands that turn out to be one are whole again, but for another scheduler.
     if (parts.num_groups() == 1 && parts.scheduler(parts.groups()[0]) == segmented.scheduler(g)) {
@@ -186,8 +192,8 @@ absl::StatusOr<SegmentedFusion> SegmentOrLoad(const Fusion& fusion, const Compil
 
 }  // namespace
 
-absl::StatusOr<Program> SegmentProgram(const Fusion& fusion, const CompileOptions& options) {
-  const RealGuard guard;
+absl::StatusOr<Program> SegmentProgram(const Fusion& fusion, const CompileOptions& options,
+                                       const SchedulabilityGuard& guard) {
   SEAM_ASSIGN_OR_RETURN(const SegmentedFusion segmented, SegmentOrLoad(fusion, options, guard));
   ProgramBuilder builder(fusion, guard);
   SEAM_RETURN_IF_ERROR(builder.AddGroups(segmented));

@@ -24,8 +24,10 @@ constexpr int kLeastShifted = 4;
 // Threads of a CTA with so many vectors each, up to twice as many of CTAs that are alone on an SM.
 constexpr int kThreads = 128, kMostThreads = 512, kVectors = 4, kMostVectors = 8;
 
-// CTAs of 128 threads or more with four vectors each, or what that takes more or less.
-void ShareRowOfCluster(const SizedGroup& sized, int cluster, Schedule& s) {
+// CTAs of 128 threads or more with four vectors each, or what that takes more or less. False: no
+// CTA has so many threads.
+bool ShareRowOfCluster(const SizedGroup& sized, int cluster, Schedule& s) {
+  constexpr int kLargestCta = 1024;
   const int64_t vectors = CeilDivide(VectorsOf(sized, s), int64_t{cluster});
   s.cluster = cluster;
   s.persistent = true;
@@ -33,9 +35,11 @@ void ShareRowOfCluster(const SizedGroup& sized, int cluster, Schedule& s) {
   int each = kVectors;
   while (each > 1 && vectors < int64_t{each} * kThreads) each /= 2;
   while (each < kMostVectors && vectors > int64_t{each} * kMostThreads) each *= 2;
+  if (vectors > int64_t{each} * kLargestCta) return false;
   s.registers = each;
   s.lanes_per_row = 32;
   s.warps_per_row = static_cast<int>(CeilDivide(vectors, int64_t{each} * 32));
+  return true;
 }
 
 // The CTAs that each SM then has; 0: too many, or each has too little of a row.
@@ -81,12 +85,12 @@ absl::StatusOr<bool> ChooseOneTurn(const SizedGroup& sized, const KeptRows& rows
   SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
   for (int cluster = largest; cluster >= (s.shift ? kLeastShifted : 2); cluster /= 2) {
     Schedule c = s.shift ? pinned : s;
-    ShareRowOfCluster(sized, cluster, c);
+    if (!ShareRowOfCluster(sized, cluster, c)) continue;
     c.min_ctas_per_sm = CtasOfEachSm(sized, cluster);
     // Rows that start anywhere come by copies.
     c.stages = s.shift ? 2 : 0;
     const bool alone = c.min_ctas_per_sm == 1 && !s.shift;
-    if (c.min_ctas_per_sm == 0 || c.threads() > 1024 || (c.registers > kVectors && !alone) ||
+    if (c.min_ctas_per_sm == 0 || (c.registers > kVectors && !alone) ||
         !Fits(sized, s.shift ? pinned_rows : rows, c)) {
       continue;
     }

@@ -1,9 +1,11 @@
 #include "scheduler/scheduler.h"
 
 #include "ir/status.h"
+#include "scheduler/group_shape.h"
 #include "scheduler/kernel/instructions.h"
 #include "scheduler/lower.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/trace.h"
 
 namespace seam {
 namespace {
@@ -46,6 +48,13 @@ absl::StatusOr<LaunchPlan> ScheduleGroup(const Fusion& group, SchedulerKind kind
   if (scheduler == nullptr) return absl::InvalidArgumentError("no such scheduler");
   SEAM_ASSIGN_OR_RETURN(const Schedule schedule, scheduler->choose(group, context));
   return scheduler->lower(group, schedule);
+}
+
+absl::Status CheckLowers(const Fusion& group, SchedulerKind kind) {
+  if (kind != SchedulerKind::kPointwise && kind != SchedulerKind::kReduction)
+    return absl::OkStatus();
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(group));
+  return Trace(group, shape, TraceOptions()).status();
 }
 
 Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,

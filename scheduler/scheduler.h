@@ -47,6 +47,10 @@ const Scheduler* FindScheduler(SchedulerKind kind);
 absl::StatusOr<LaunchPlan> ScheduleGroup(const Fusion& group, SchedulerKind kind,
                                          const ScheduleContext& context);
 
+// Whether kernels can be made of an extracted group at all, whatever its sizes: what a guard
+// promised of it. Errors: those of AnalyzeGroup and Trace. Linear in the group.
+absl::Status CheckLowers(const Fusion& group, SchedulerKind kind);
+
 // The guard that asks all schedulers in priority order and tells the refusal of the one that came
 // closest. What is fast it judges for one device.
 class RealGuard : public SchedulabilityGuard {

@@ -251,6 +251,9 @@ absl::Status ForEachSizes(const RandomGraph& graph, const CompileOptions& option
   if (!fusion.ok()) return explain(fusion.status(), "print and parse", "");
   const absl::StatusOr<Executable> executable = Compile(*std::move(fusion), options);
   if (!executable.ok()) return explain(executable.status(), "compile", "");
+  if (executable->statistics().broken_promises > 0)
+    return explain(absl::InternalError("no kernel can be made of an accepted group"), "compile",
+                   "");
   for (const Symbols& symbols : SizesOf(graph, *executable)) {
     const absl::Status status = check(*executable, symbols);
     if (!status.ok()) {
