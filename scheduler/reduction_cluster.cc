@@ -237,11 +237,12 @@ int HalfOf(const SizedGroup& sized, const Piece& piece, int states, int cluster)
 // Gives the row to a cluster whose CTAs have at most so many threads.
 void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int ctas_per_sm,
                     Schedule& s) {
+  constexpr int64_t kTooMany = 1 << 15;  // Vectors of a thread, whatever its registers.
   const int64_t vectors = CeilDivide(sized.columns, cluster * s.vector);
   s.cluster = cluster;
-  s.registers = static_cast<int>(CeilDivide(vectors, most_threads));
+  s.registers = static_cast<int>(std::min(CeilDivide(vectors, most_threads), kTooMany));
   s.lanes_per_row = 32;
-  s.warps_per_row = static_cast<int>(CeilDivide(vectors, s.registers * 32));
+  s.warps_per_row = static_cast<int>(CeilDivide(vectors, int64_t{s.registers} * 32));
   s.row_warps = 1;
   s.min_ctas_per_sm = ctas_per_sm;
   s.persistent = true;
