@@ -101,7 +101,7 @@ class ProgramBuilder {
     SEAM_ASSIGN_OR_RETURN(ExtractedGroup group, ExtractGroup(segmented, g));
     if (!IsAcceptedAlone(group.fusion, segmented.scheduler(g)))
       return AddParts(segmented, g, id, group, /*merge=*/true, value_of);
-    if (CheckLowers(group.fusion, segmented.scheduler(g)).ok() || group.fusion.num_exprs() == 1)
+    if (group.fusion.num_exprs() == 1 || CheckLowers(group.fusion, segmented.scheduler(g)).ok())
       return add(std::move(group));
     ++program_.num_broken_promises;
     return AddParts(segmented, g, id, group, /*merge=*/false, value_of);
@@ -121,10 +121,13 @@ class ProgramBuilder {
                         const ExtractedGroup& group, bool merge,
                         absl::FunctionRef<int(ValId)> value_of) {
     SegmentOptions options;
-    // The first would join them again, and the casts of the second could be what is refused.
-    options.disabled_passes = {"horizontal", "narrow"};
-    for (const char* pass : {"vertical", "siblings", "closures", "split", "borders", "recompute"})
-      if (!merge) options.disabled_passes.emplace_back(pass);
+    for (const SegmentPass& pass : SegmentPasses()) {
+      const absl::string_view name = pass.name;
+      // The first would join them again, and the casts of the second could be what is refused.
+      const bool joins = name == "horizontal" || name == "narrow";
+      if (joins || (!merge && name != "dead" && name != "privatize"))
+        options.disabled_passes.emplace_back(name);
+    }
     SEAM_ASSIGN_OR_RETURN(const SegmentedFusion parts, Segment(group.fusion, guard_, options));
     // Islands that turn out to be one are whole again, but for another scheduler.
     if (parts.num_groups() == 1 && parts.scheduler(parts.groups()[0]) == segmented.scheduler(g)) {

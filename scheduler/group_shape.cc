@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
+#include "scheduler/row_choice.h"
 #include "scheduler/sections.h"
 #include "scheduler/unrolled.h"
 #include "segmenter/summary.h"
@@ -83,121 +84,6 @@ absl::flat_hash_map<AxisId, std::vector<AxisId>> AxesBehindViews(const Fusion& g
     }
   }
   return behind;
-}
-
-// Marks reductions with nothing but pointwise results of theirs after them, within the axes that
-// they keep.
-std::vector<bool> FreeReductions(const Fusion& group, const GroupShape& shape) {
-  const AxisMap& axes = shape.axes;
-  std::vector<AxisSet> used(group.num_vals());  // By what follows.
-  std::vector<bool> reduced(group.num_vals()), free(group.num_exprs());
-  for (uint32_t i = group.num_exprs(); i-- > 0;) {
-    const ExprId e(i);
-    AxisSet here = axes.space(e);
-    bool reduces = shape.folds[i], again = false;
-    AxisSet after;
-    for (int r = 0; r < group.num_results(e); ++r) {
-      const uint32_t v = group.result(e, r).index();
-      after = Union(after, used[v]);
-      again = again || reduced[v];
-    }
-    free[i] = reduces && !again && IsSubset(after, axes.kept(e));
-    here = Union(here, after);
-    for (ValId v : group.operands(e)) {
-      used[v.index()] = Union(used[v.index()], here);
-      if (reduces || again) reduced[v.index()] = true;
-    }
-  }
-  return free;
-}
-
-// Whether the group runs over these axes and over no more than them.
-bool IsWidest(const Fusion& group, const AxisMap& axes, const AxisSet& set) {
-  bool is_space = false;
-  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-    const AxisSet& space = axes.space(ExprId(i));
-    is_space |= space == set;
-    if (space != set && IsSubset(set, space)) return false;
-  }
-  return is_space;
-}
-
-// How a reduction crosses these rows; nothing if the two cannot share a kernel.
-std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, ExprId e, bool free,
-                                   const AxisSet& rows) {
-  const AxisSet kept = axes.kept(e), space = axes.space(e);
-  if (kept == rows) return Crossing::kNone;
-  if (!free || rows.empty()) return std::nullopt;
-  if (kept.empty()) return Crossing::kAll;
-  if (IsSubset(kept, rows)) return Crossing::kSomeRows;
-  if (kept == Difference(space, rows)) return Crossing::kRows;
-  if (IsSubset(rows, kept)) return std::nullopt;
-  const AxisSet both = Union(kept, rows);
-  if (!IsWidest(group, axes, both)) return Crossing::kSomeColumns;
-  // A row's states would be as many as its columns: CTAs keep them for the rows of a batch.
-  return both == space ? std::make_optional(Crossing::kRows) : std::nullopt;
-}
-
-// The axes of these rows that reductions across them keep; nothing where these differ.
-std::optional<AxisSet> BatchOf(const AxisMap& axes, const std::vector<ExprId>& reductions,
-                               const std::vector<Crossing>& crosses, const AxisSet& rows) {
-  AxisSet batch;
-  for (size_t i = 0; i < reductions.size(); ++i) {
-    if (crosses[i] != Crossing::kRows) continue;
-    const AxisSet kept = Intersection(axes.kept(reductions[i]), rows);
-    if (kept.empty()) continue;
-    if (!batch.empty() && kept != batch) return std::nullopt;
-    batch = kept;
-  }
-  return batch;
-}
-
-struct RowChoice {
-  AxisSet rows, batch;
-  std::vector<Crossing> crosses;  // Per reduction.
-};
-
-// The axes that are rows where reductions keep different ones: what those that are not free keep;
-// if all are free, what one of them keeps, or folds beside reductions of everything, preferably
-// without the axis that is fastest in memory.
-absl::StatusOr<RowChoice> ChooseRows(const Fusion& group, const AxisMap& axes,
-                                     const std::vector<ExprId>& reductions,
-                                     const std::vector<bool>& free, std::optional<AxisId> fastest) {
-  std::vector<AxisSet> candidates;
-  for (ExprId e : reductions) {
-    if (!free[e.index()]) candidates.push_back(axes.kept(e));
-  }
-  if (candidates.empty()) {
-    for (ExprId e : reductions) candidates.push_back(axes.kept(e));
-    if (const auto folded = FoldedBesideAll(axes, reductions)) candidates.push_back(*folded);
-    absl::c_stable_sort(candidates, [&](const AxisSet& a, const AxisSet& b) {
-      const auto cost = [&](const AxisSet& rows) {
-        return std::make_pair(fastest && absl::c_binary_search(rows, *fastest),
-                              -static_cast<int>(rows.size()));
-      };
-      return cost(a) < cost(b);
-    });
-  }
-  ExprId about;
-  for (const AxisSet& rows : candidates) {
-    std::vector<Crossing> crosses;
-    for (ExprId e : reductions) {
-      const auto crossing = CrossingOf(group, axes, e, free[e.index()], rows);
-      if (!crossing) {
-        about = e;
-        break;
-      }
-      crosses.push_back(*crossing);
-    }
-    if (crosses.size() < reductions.size()) continue;
-    if (auto batch = BatchOf(axes, reductions, crosses, rows))
-      return RowChoice{rows, *std::move(batch), std::move(crosses)};
-    about = reductions.back();
-  }
-  return absl::UnimplementedError(
-      absl::StrCat("group ", std::string(group.name()), ": ", std::string(group.info(about).name),
-                   " ", std::string(group.name(group.result(about))),
-                   " keeps other axes than the other reductions and does not cross their rows"));
 }
 
 // The axes that all results have, or the axes of all if one has those of every other.
@@ -387,18 +273,6 @@ AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) {
   return last;
 }
 
-std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const ExprId> reductions) {
-  std::optional<AxisSet> folded, kept;
-  for (ExprId e : reductions) {
-    const AxisSet& own = axes.kept(e);
-    if (own.empty()) continue;
-    if (kept && *kept != own) return std::nullopt;
-    kept = own;
-    folded = Difference(axes.space(e), own);
-  }
-  return folded;
-}
-
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {
   SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
   // Of vectors of rows each row leaves a state of what is folded of all.
@@ -586,10 +460,7 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   shape.crosses.resize(group.num_exprs());
   shape.finished.resize(group.num_vals());
   if (absl::c_any_of(reductions, [&](ExprId e) { return axes.kept(e) != kept; })) {
-    const std::vector<bool> free = FreeReductions(group, shape);
-    absl::StatusOr<RowChoice> choice =
-        ChooseRows(group, axes, reductions, free,
-                   shape.order.empty() ? std::nullopt : std::make_optional(shape.order.back()));
+    absl::StatusOr<RowChoice> choice = ChooseRows(group, shape, reductions);
     if (!choice.ok()) {
       const Sections sections = FindSections(group, axes, reductions, all);
       if (sections.missing != nullptr) {

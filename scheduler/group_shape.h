@@ -129,10 +129,6 @@ absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedul
 // order of its dimensions. Invalid where there is none.
 AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction);
 
-// What reductions fold that all keep the same axes, beside reductions of everything: these are rows
-// that nothing keeps. Nothing where some keep other axes.
-std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const ExprId> reductions);
-
 // Whether CTAs that the schedule has take rows of one batch each; true where there are none.
 bool TakesBatches(const GroupShape& shape, const Schedule& schedule);
 

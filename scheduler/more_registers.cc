@@ -36,7 +36,7 @@ std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& d
 }
 
 std::optional<Schedule> WithFewerVectors(const Schedule& s) {
-  constexpr int kMostThreads = 1024;
+  constexpr int kMostThreads = 1024;  // Of a CTA, and of an SM, where more have few registers.
   if (s.blocks || s.tiles || s.slices > 1 || s.held > 0) return std::nullopt;
   Schedule t = s;
   if (!s.persistent && s.registers > 1) {

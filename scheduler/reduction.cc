@@ -123,9 +123,7 @@ bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, cons
     return false;
   }
   // Every row has a whole vector.
-  if (sized.fewest_columns < 3 * limit - 1) {
-    return false;
-  }
+  if (sized.fewest_columns < 3 * limit - 1) return false;
   // Weights whose vectors divide the row would have to be joined; but clusters' copies bring the
   // rest of a long one.
   const bool weighted = s.vector > 1 && !sized.shape.crossed() && rows.AlikeWords() > 0;

@@ -70,14 +70,14 @@ bool AreNeighboursShort(const SizedGroup& sized);
 absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows, int states,
                                    Schedule& schedule);
 
-// Few rows that no warp holds to clusters that have all of them at once. False if a CTA for each
-// does as well, if there are too many, or if no cluster has the registers. Errors: those of Trace.
-absl::StatusOr<bool> ChooseOneTurn(const SizedGroup& sized, const KeptRows& rows,
-                                   Schedule& schedule);
-
 // The same of rows that start anywhere.
 absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRows& rows, int states,
                                           Schedule& schedule);
+
+// Few long rows to clusters that have all of them at once. False if a CTA for each does as well, if
+// there are too many, or if no cluster has the registers. Errors: those of Trace.
+absl::StatusOr<bool> ChooseOneTurn(const SizedGroup& sized, const KeptRows& rows,
+                                   Schedule& schedule);
 
 // Lets threads bring rows along the columns to shared memory themselves, where they load them and
 // that pays: the next ones of CTAs that take them in turn, or all that a CTA has.

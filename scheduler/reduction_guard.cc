@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "scheduler/choose.h"
 #include "scheduler/kernel/tile.h"
+#include "scheduler/row_choice.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/sections.h"
 #include "scheduler/unrolled.h"
@@ -36,7 +37,7 @@ bool Crosses(const AxisMap& axes, const GroupSummary& summary, const AxisSet& ke
                         [&](ExprId e) { return axes.kept(e) != kept || axes.space(e) == both; });
 }
 
-// What the rows would be, as ChooseRows of scheduler/group_shape.cc has it; nothing where the
+// What the rows would be, as ChooseRows of scheduler/row_choice.h has it; nothing where the
 // reductions that do not keep them do not cross them. Which of several free ones keep or fold the
 // rows matters for the rate alone: rather those without the axis that is `fastest` in memory.
 std::optional<AxisSet> RowsOf(const AxisMap& axes, const GroupSummary& summary,

@@ -4,6 +4,7 @@
 // takes longer than it saves. Source: timed on an H100 and an H200, docs/schedulers.md, "Few long
 // rows".
 #include <algorithm>
+#include <optional>
 
 #include "ir/status.h"
 #include "scheduler/reduction_arrangements.h"
@@ -80,20 +81,23 @@ absl::StatusOr<bool> ChooseOneTurn(const SizedGroup& sized, const KeptRows& rows
       sized.run < sized.columns || sized.columns * sized.widest_bytes < kLeastRowBytes) {
     return false;
   }
+  // Rows that start anywhere come by copies, which want to know their length.
   Schedule pinned = s;
-  PinColumns(sized, pinned);
-  SEAM_ASSIGN_OR_RETURN(const KeptRows pinned_rows, KeptRows::Of(sized, pinned));
+  std::optional<KeptRows> pinned_rows;
   for (int cluster = largest; cluster >= (s.shift ? kLeastShifted : 2); cluster /= 2) {
-    Schedule c = s.shift ? pinned : s;
-    if (!ShareRowOfCluster(sized, cluster, c)) continue;
-    c.min_ctas_per_sm = CtasOfEachSm(sized, cluster);
-    // Rows that start anywhere come by copies.
-    c.stages = s.shift ? 2 : 0;
-    const bool alone = c.min_ctas_per_sm == 1 && !s.shift;
-    if (c.min_ctas_per_sm == 0 || (c.registers > kVectors && !alone) ||
-        !Fits(sized, s.shift ? pinned_rows : rows, c)) {
-      continue;
+    const int ctas = CtasOfEachSm(sized, cluster);
+    if (ctas == 0) continue;
+    if (s.shift && !pinned_rows) {
+      PinColumns(sized, pinned);
+      SEAM_ASSIGN_OR_RETURN(pinned_rows, KeptRows::Of(sized, pinned));
     }
+    Schedule c = pinned;
+    c.min_ctas_per_sm = ctas;
+    c.stages = s.shift ? 2 : 0;
+    if (!ShareRowOfCluster(sized, cluster, c)) continue;
+    const bool alone = ctas == 1 && !s.shift;
+    if ((c.registers > kVectors && !alone) || !Fits(sized, s.shift ? *pinned_rows : rows, c))
+      continue;
     c.grid = CtasOfClusters(sized, c);
     if (c.grid < sized.rows * cluster) continue;
     if (c.columns_at_once() == sized.columns) PinColumns(sized, c);

@@ -6,10 +6,10 @@
 #include "scheduler/group_shape.h"
 
 namespace seam {
-
 namespace {
 
-// Whether what is computed from such a reduction, and not folded again, is read at other columns.
+// Whether what is computed from such a reduction, and not folded again, is read at other columns:
+// anywhere in the Fusion, since a guard is not told which of its expressions the group has.
 bool IsReadElsewhere(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> reductions,
                      const AxisSet& kept) {
   std::vector<bool> of_section(fusion.num_vals());

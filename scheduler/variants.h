@@ -19,7 +19,8 @@ namespace seam {
 // spaces between and `;` between lists of their own, plain fields of Schedule with integers,
 // `constant`, 1 for a kernel of this length alone, and `thread_registers` for as many CTAs an SM as
 // leave a thread so many. What follows from others is set as well: threads of a row from registers,
-// vector and cluster, rows of a CTA, the grid from CTAs an SM. Combinations that CheckSchedule
+// vector and cluster, rows of a CTA, the grid from CTAs an SM,
+// of clusters no more than there are rows for. Combinations that CheckSchedule
 // refuses are left out, as is `chosen`. Whether the others fit the device is not asked. Errors:
 // kInvalidArgument naming the part of `fields`; kUnimplemented for other schedules.
 absl::StatusOr<std::vector<Schedule>> Variants(const Fusion& group, const Schedule& chosen,

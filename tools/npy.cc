@@ -147,12 +147,17 @@ absl::Status Bad(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// Where the elements begin in a file that begins with `content`; 0 where that does not say.
-size_t HeaderEnd(absl::string_view content) {
-  if (!absl::StartsWith(content, kMagic) || content.size() < kMagic.size() + 2) return 0;
-  const size_t begin = kMagic.size() + 2, length_bytes = content[kMagic.size()] == 1 ? 2 : 4;
-  if (content.size() < begin + length_bytes) return 0;
-  return begin + length_bytes + LittleEndian(content.substr(begin, length_bytes));
+struct Range {
+  size_t begin = 0, end = 0;
+};
+
+// Where the header is in a file that begins with `content`; empty where that does not say.
+Range HeaderRange(absl::string_view content) {
+  if (!absl::StartsWith(content, kMagic) || content.size() < kMagic.size() + 2) return {};
+  const size_t length_at = kMagic.size() + 2, length_bytes = content[kMagic.size()] == 1 ? 2 : 4;
+  if (content.size() < length_at + length_bytes) return {};
+  const size_t begin = length_at + length_bytes;
+  return {begin, begin + LittleEndian(content.substr(length_at, length_bytes))};
 }
 
 // What a file says of its elements ahead of them.
@@ -169,11 +174,11 @@ absl::StatusOr<Layout> LayoutOf(absl::string_view content, DType dtype) {
   const int version = static_cast<unsigned char>(content[kMagic.size()]);
   if (version < 1 || version > 3) return Bad("its version is ", version, ", expected 1, 2 or 3");
   Layout layout;
-  layout.begin = HeaderEnd(content);
-  if (layout.begin == 0 || content.size() < layout.begin) return Bad("it ends in its header");
-  const size_t header_begin = kMagic.size() + 2 + (version == 1 ? 2 : 4);
+  const Range range = HeaderRange(content);
+  if (range.begin == 0 || content.size() < range.end) return Bad("it ends in its header");
+  layout.begin = range.end;
   const std::optional<Header> header =
-      HeaderParser(content.substr(header_begin, layout.begin - header_begin)).Parse();
+      HeaderParser(content.substr(range.begin, range.end - range.begin)).Parse();
   if (!header) return Bad("its header is no description of an array");
   layout.header = *header;
 
@@ -213,7 +218,7 @@ absl::StatusOr<HostTensor> ReadNpy(const std::string& path, DType dtype) {
     }
   };
   read_to(kMagic.size() + 2 + 4);
-  read_to(std::min(HeaderEnd(content), kMaxHeader));
+  read_to(std::min(HeaderRange(content).end, kMaxHeader));
   const absl::StatusOr<Layout> layout = LayoutOf(content, dtype);
   // One byte more, to see whether the file ends there.
   if (layout.ok() && layout->bytes >= 0) read_to(layout->begin + layout->bytes + 1);

@@ -18,10 +18,8 @@ int main(int argc, char** argv) {
   app.footer(
       "A GRAPH is a file in Seam's text form, - for standard input, or the name of an example\n"
       "(instance_norm, layer_norm, softmax, ...).\n\n"
-      "Exit codes: 0 good, 1 a check or Seam itself failed, 2 wrong usage, 3 a bad input graph, 4 "
-      "the machine "
-      "lacks\n"
-      "something (NVRTC, a GPU, space on the disk).\n\n"
+      "Exit codes: 0 good, 1 a check or Seam itself failed, 2 wrong usage, 3 a bad input graph,\n"
+      "4 the machine lacks something (NVRTC, a GPU, space on the disk).\n\n"
       "Start with:\n"
       "  seam segment instance_norm         how the graph is cut, and into what\n"
       "  seam run instance_norm --check     run it and compare with the reference\n"

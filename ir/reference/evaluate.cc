@@ -217,6 +217,14 @@ Dense FloatTotal(OpKind kind, DType out, const Dense& operand, const ReducedShap
     }
     return MakeDense(out, reduced.shape, std::move(result));
   }
+  if (!noise.active()) {
+    const auto sums =
+        Fold(operand, reduced, ExactSum(), [](ExactSum& total, Scalar x) { total.Add(x.f); });
+    for (size_t i = 0; i < result.size(); ++i) result[i].f = RoundToDType(out, sums[i].Value());
+    if (std::all_of(sums.begin(), sums.end(),
+                    [](const ExactSum& sum) { return std::isfinite(sum.Value()); }))
+      return MakeDense(out, reduced.shape, std::move(result));
+  }
   const auto fold = [&](double scale) {
     return Fold(operand, reduced, Terms(), [scale](Terms& t, Scalar x) { t.Add(scale * x.f); });
   };
