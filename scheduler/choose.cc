@@ -10,6 +10,7 @@
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/trace.h"
+#include "scheduler/vector_fit.h"
 #include "segmenter/traffic.h"
 
 namespace seam {
@@ -68,91 +69,6 @@ absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes
     if (bytes * 4 >= most) large.push_back(v);
   }
   return large;
-}
-
-// Whether threads load vectors of which they want some elements (kernel/access.h): not of rows that
-// start anywhere, nor in tiles.
-bool MayLoadWindows(const Schedule& s) { return !s.shift && !s.tiles && !s.blocks; }
-
-// Whether every access to a large tensor is a whole vector, or one element for all of a vector.
-// With tiles vectors lie along rows or columns, and single elements along the axis that the tensor
-// does.
-bool VectorFits(const TracedKernel& traced, const Fusion& group, const std::vector<ValId>& large,
-                const Schedule& s) {
-  const kernel::TileKernel& tile = traced.tile;
-  const int most = std::max(s.vector, s.tiles ? s.registers : 1);
-  const SymInt q = tile.env->FreshSymbol("q", 0, INT32_MAX),
-               v = tile.env->FreshSymbol("v", 0, std::max(1, most - 1));
-  auto is_large = [&](int buffer) {
-    const BufferSource& source = traced.sources[buffer];
-    if (source.kind == BufferSource::kWorkspace) return false;
-    const ValId id = source.kind == BufferSource::kInput ? group.inputs()[source.index]
-                                                         : group.outputs()[source.index];
-    return std::find(large.begin(), large.end(), id) != large.end();
-  };
-  const std::vector<bool> varies = kernel::VaryingWithColumn(tile);
-  const auto in_columns = [&](SymInt index,
-                              absl::FunctionRef<SymInt(const kernel::TileSpace&)> at) {
-    for (const kernel::TileSpace& space : tile.spaces) {
-      if (space.column.is_symbolic() && kernel::DependsOn(index, space.column))
-        index = kernel::Substitute(index, space.column, at(space));
-    }
-    return index;
-  };
-  // `load`: what is loaded, and not stored.
-  auto fits = [&](int buffer, SymInt index, bool alone, const kernel::TileValue* load) {
-    if (!is_large(buffer)) return true;
-    if (alone) return false;
-    const kernel::Buffer& of = tile.buffers[buffer];
-    const int bytes = DTypeBytes(of.dtype);
-    const auto is_vector = [&](SymInt at, int vector, SymInt predicate = 1) {
-      const kernel::Access access =
-          load != nullptr && MayLoadWindows(s)
-              ? kernel::ClassifyLoad(at, predicate, v, vector, bytes, of.alignment_bytes,
-                                     of.num_elements)
-              : kernel::ClassifyAccess(at, v, vector, bytes, of.alignment_bytes);
-      return access.kind == kernel::Access::kUniform || access.kind == kernel::Access::kWindow ||
-             (access.kind == kernel::Access::kVector &&
-              (access.width == vector || access.width * bytes == 16));
-    };
-    const auto of_rows = [&] {
-      const SymInt row = s.vector * q + v;
-      return is_vector(kernel::Substitute(index, tile.row, row), s.vector,
-                       load != nullptr ? kernel::Substitute(load->predicate, tile.row, row) : 1);
-    };
-    if (s.tiles) {
-      const SymInt at = in_columns(index, [&](auto&) { return s.registers * q + v; });
-      const SymInt first = in_columns(index, [&](auto&) { return s.registers * q; });
-      const bool in_row = (at - first).is_same(v);
-      return (s.registers > 1 ? is_vector(at, s.registers) : in_row) ||
-             (s.vector > 1 ? of_rows() : !in_row);
-    }
-    if (s.outer) return of_rows();
-    const auto of_row = [&](const kernel::TileSpace& space) {
-      const SymInt start = kernel::Substitute(index, space.column, 0);
-      // The body of a shifted row starts at an aligned address by construction.
-      const SymInt head =
-          s.shift && (index - start).is_same(space.column) ? Mod(-start, s.vector) : SymInt(0);
-      return head + s.vector * q + v;
-    };
-    return is_vector(in_columns(index, of_row), s.vector,
-                     load != nullptr ? in_columns(load->predicate, of_row) : 1);
-  };
-  for (size_t id = 0; id < tile.values.size(); ++id) {
-    const kernel::TileValue& value = tile.values[id];
-    if (value.kind != kernel::TileKind::Load) continue;
-    // Where a row's elements are looked up together, their vectors lie as any others, unless these
-    // are shifted: what is looked up starts elsewhere.
-    const bool alone = absl::c_any_of(
-        value.lets, [&](int let) { return s.outer || s.shift || varies[tile.lets[let].value]; });
-    // Once a row, that is no matter of vectors.
-    if (!value.lets.empty() && !s.outer && !varies[id]) continue;
-    if (!fits(value.buffer, value.index, alone, &value)) return false;
-  }
-  for (const kernel::TileStore& store : tile.stores) {
-    if (!fits(store.buffer, store.index, false, nullptr)) return false;
-  }
-  return true;
 }
 
 // The symbols that make extents of the group 0, pinned to their values: a kernel that knows which
@@ -323,27 +239,34 @@ absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {
   SEAM_ASSIGN_OR_RETURN(const std::vector<SymbolFact> pinned, FactsOfEmptyAxes(sized, sizes));
   SEAM_ASSIGN_OR_RETURN(const int64_t reach, sizes.Of(LargestReach(group)));
   schedule.index32 = reach <= kIndex32Limit;
-  auto fits = [&](const std::vector<SymbolFact>& facts) -> absl::StatusOr<bool> {
+  // A masked or unlike access of a small part of all is no reason to move the rest by elements:
+  // 8 lanes' elements of a line take 4 times as many transactions as with a vector of 1, the
+  // others' a quarter of the instructions.
+  constexpr double kLeast = 1.0 / 16;
+  SEAM_ASSIGN_OR_RETURN(const int64_t moved, MovedBytes(sized));
+  const double limit = kLeast * static_cast<double>(moved);
+  auto by_element = [&](const std::vector<SymbolFact>& facts,
+                        double most) -> absl::StatusOr<double> {
     TraceOptions options;
     options.facts = facts;
     options.alignment_bytes = schedule.alignment_bytes;
     options.chan_welford = schedule.chan_welford;
     SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, Trace(group, sized.shape, options));
-    return VectorFits(traced, group, large, schedule);
+    return BytesByElement(sized, traced, large, schedule, most);
   };
   schedule.facts = pinned;
   AddDivisibility(sized, std::max(schedule.vector, schedule.tiles ? schedule.registers : 1),
                   schedule);
-  SEAM_ASSIGN_OR_RETURN(const bool fit, fits(schedule.facts));
-  if (!fit) {
+  SEAM_ASSIGN_OR_RETURN(const double bytes, by_element(schedule.facts, limit));
+  if (bytes > limit) {
     schedule.facts = pinned;
     return false;
   }
   for (size_t i = schedule.facts.size(); i-- > pinned.size();) {
     std::vector<SymbolFact> fewer = schedule.facts;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
-    SEAM_ASSIGN_OR_RETURN(const bool enough, fits(fewer));
-    if (enough) schedule.facts = std::move(fewer);
+    SEAM_ASSIGN_OR_RETURN(const double without, by_element(fewer, bytes));
+    if (without <= bytes) schedule.facts = std::move(fewer);
   }
   return true;
 }

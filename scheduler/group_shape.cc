@@ -433,6 +433,16 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
                                 [&](int d) { return AtomsRead(group, axes, e, k, d); }));
       }
     }
+    // A result may have more axes than any input, a concatenation's along a new one: they lie
+    // where it has them, as long as it lies as that input does.
+    const std::vector<AxisId> read = memory;
+    for (ValId v : group.outputs()) {
+      std::vector<AxisId> order =
+          MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); });
+      std::vector<AxisId> common = order;
+      std::erase_if(common, [&](AxisId a) { return !Contains(read, a); });
+      if (common == read && order.size() > memory.size()) memory = std::move(order);
+    }
   } else {
     for (ValId v : group.outputs())
       consider(v, MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/inlined_vector.h"
 #include "ir/symbolic/sym_node_factory.h"
 #include "ir/symbolic/sym_poly.h"
@@ -41,13 +43,14 @@ bool CancelCommonFactor(Poly& n, Poly& d) {
   return true;
 }
 
-// Takes one more multiple of `d` from each coefficient of the rest that is above half of it, so
-// that equal ones get the same rest: 64*x - 65*x and -x, divided by 65.
+// Takes one more multiple of `d` from each coefficient of the rest that is above half of it, or
+// minus half, so that equal ones get the same rest: 64*x - 65*x and -x, divided by 65, x and -x by
+// 2.
 void RoundToNearest(Division& division, int64_t d) {
   Poly more;
   for (const Term& t : division.rest.terms) {
-    const int64_t taken = Magnitude(t.coefficient);
-    if (taken > Magnitude(d) - taken)
+    const int64_t taken = Magnitude(t.coefficient), left = Magnitude(d) - taken;
+    if (taken > left || (taken == left && t.coefficient < 0))
       more.terms.push_back({(t.coefficient > 0) == (d > 0) ? 1 : -1, t.monomial});
   }
   division.quotient = AddScaled(division.quotient, more, 1);
@@ -106,16 +109,84 @@ absl::InlinedVector<Poly, 4> RadixCandidates(const Poly& n, const Poly& d) {
   return candidates;
 }
 
+// The divisions of `p` that have the same numerator as its first one, from the least divisor to the
+// greatest, each of which the one before divides. Nothing where they do not.
+std::optional<std::vector<SymInt>> DivisionsOfOne(const Poly& p) {
+  std::vector<SymInt> all;
+  for (const Term& t : p.terms) {
+    for (const SymInt f : FactorsOf(t.monomial)) {
+      if (f.node()->kind != SymKind::FloorDiv) continue;
+      if (!all.empty() && !f.node()->children[0].is_same(all[0].node()->children[0])) continue;
+      if (absl::c_none_of(all, [&](SymInt other) { return other.is_same(f); })) all.push_back(f);
+    }
+  }
+  const auto divides = [](SymInt a, SymInt b) {
+    return DivideExactly(Expand(b.node()->children[1]), Expand(a.node()->children[1])).has_value();
+  };
+  for (auto next = all.begin(); next != all.end(); ++next) {
+    const auto least = std::find_if(next, all.end(), [&](SymInt a) {
+      return std::all_of(next, all.end(), [&](SymInt b) { return divides(a, b); });
+    });
+    if (least == all.end()) return std::nullopt;
+    std::iter_swap(next, least);
+  }
+  return all;
+}
+
+// `p`, whose terms divide some x by a and by a*b, in the digits of x, which are x%a, (x//a)%b and
+// x//(a*b): what has them in another order than x shows which of them are high. Nothing where that
+// is not so.
+std::optional<Poly> InDigits(const Poly& p) {
+  const std::optional<std::vector<SymInt>> divisions = DivisionsOfOne(p);
+  if (!divisions || divisions->size() < 2) return std::nullopt;
+  Poly digits, rest = p;
+  // What is left of x, the number that it has been divided by, and what multiplies it.
+  SymInt high = (*divisions)[0].node()->children[0];
+  Poly divisor{.constant = 1}, scale;
+  for (size_t i = 0; i <= divisions->size(); ++i) {
+    Poly cofactor, others;
+    if (SplitByAtom(rest, high, cofactor, others)) {
+      rest = std::move(others);
+      scale = AddScaled(scale, cofactor, 1);
+    } else if (i == 0) {
+      return std::nullopt;
+    }
+    SymInt digit = high;
+    std::optional<Poly> ratio = Poly{.constant = 1};
+    if (i < divisions->size()) {
+      const Poly next = Expand((*divisions)[i].node()->children[1]);
+      ratio = DivideExactly(next, divisor);
+      if (!ratio) return std::nullopt;
+      digit = Remainder(high, Build(*ratio));
+      high = (*divisions)[i];
+      divisor = next;
+    }
+    const std::optional<Poly> value = Multiply(scale, TermsOf(digit));
+    const std::optional<Poly> scaled = Multiply(scale, *ratio);
+    if (!value || !scaled) return std::nullopt;
+    digits = AddScaled(digits, *value, 1);
+    scale = *scaled;
+  }
+  digits = AddScaled(digits, rest, 1);
+  return digits.valid ? std::make_optional(digits) : std::nullopt;
+}
+
 // (g*high + low)//(g*k) = (high + low//g)//k for positive g and k, used where low//g is a known
 // constant.
 bool DropLowDigits(SymInt& n, Poly& d) {
   const Poly shown = TermsOf(n), expanded = Expand(n);
-  for (const Poly& g : RadixCandidates(shown, d)) {
+  absl::InlinedVector<Poly, 3> forms = {shown, expanded};
+  absl::InlinedVector<Poly, 4> candidates = RadixCandidates(shown, d);
+  if (std::optional<Poly> digits = InDigits(expanded)) {
+    forms.push_back(*std::move(digits));
+    candidates.push_back(d);
+  }
+  for (const Poly& g : candidates) {
     const std::optional<Poly> k = DivideExactly(d, g);
-    if (!k || k->is_constant(1)) continue;
+    if (!k || (k->is_constant(1) && forms.size() == 2)) continue;
     const SymInt g_sym = Build(g);
-    for (const Poly* terms : {&shown, &expanded}) {
-      Division split = DividePolys(*terms, g);
+    for (const Poly& terms : forms) {
+      Division split = DividePolys(terms, g);
       if (!split.rest.valid || split.quotient.is_constant()) continue;
       // Only terms that g divides whole belong to the high part.
       const SymInt low = Build(split.rest);

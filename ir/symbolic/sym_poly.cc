@@ -74,26 +74,6 @@ void AppendExpanded(Poly& p, int64_t k, SymInt monomial) {
   }
 }
 
-// The split of p by an atom: p = atom * cofactor + rest. False if a monomial holds the atom twice.
-bool SplitByAtom(const Poly& p, SymInt atom, Poly& cofactor, Poly& rest) {
-  rest.constant = p.constant;
-  for (const Term& t : p.terms) {
-    const std::optional<SymInt> q = DivideMonomials(t.monomial, atom);
-    if (!q) {
-      rest.terms.push_back(t);
-      continue;
-    }
-    if (DivideMonomials(*q, atom)) return false;
-    if (q->is_constant()) {
-      cofactor.constant = t.coefficient;
-    } else {
-      cofactor.terms.push_back({t.coefficient, *q});
-    }
-  }
-  cofactor.Normalize();
-  return !cofactor.is_zero();
-}
-
 // The terms of p, the constant among them, each as a polynomial.
 std::vector<Poly> TermByTerm(const Poly& p) {
   std::vector<Poly> all;
@@ -319,6 +299,25 @@ std::optional<Poly> Multiply(const Poly& a, const Poly& b) {
   }
   p.Normalize();
   return p;
+}
+
+bool SplitByAtom(const Poly& p, SymInt atom, Poly& cofactor, Poly& rest) {
+  rest.constant = p.constant;
+  for (const Term& t : p.terms) {
+    const std::optional<SymInt> q = DivideMonomials(t.monomial, atom);
+    if (!q) {
+      rest.terms.push_back(t);
+      continue;
+    }
+    if (DivideMonomials(*q, atom)) return false;
+    if (q->is_constant()) {
+      cofactor.constant = t.coefficient;
+    } else {
+      cofactor.terms.push_back({t.coefficient, *q});
+    }
+  }
+  cofactor.Normalize();
+  return !cofactor.is_zero();
 }
 
 absl::Span<const SymInt> FactorsOf(const SymInt& monomial) {

@@ -48,6 +48,10 @@ Poly AddScaled(const Poly& a, const Poly& b, int64_t k);  // a + k*b
 // Nothing if the product has more than kMaxExpandedTerms terms before terms are merged.
 std::optional<Poly> Multiply(const Poly& a, const Poly& b);
 
+// The split of p by an atom: p = atom * cofactor + rest. False if a monomial holds the atom twice,
+// or none does.
+bool SplitByAtom(const Poly& p, SymInt atom, Poly& cofactor, Poly& rest);
+
 absl::Span<const SymInt> FactorsOf(
     const SymInt& monomial);  // None of 1. Points into `monomial` or its node.
 SymInt MultiplyMonomials(SymInt a, SymInt b);

@@ -28,6 +28,18 @@ const char* PlaceName(Place place) {
   return "?";
 }
 
+// Per value: whether `of_itself` holds of it or of one that it follows from.
+template <typename OfItself>
+std::vector<bool> Following(const TileKernel& k, OfItself of_itself) {
+  std::vector<bool> follows;
+  for (const TileValue& v : k.values) {
+    follows.push_back(of_itself(v) ||
+                      absl::c_any_of(v.operands, [&](TileId id) { return follows[id]; }) ||
+                      absl::c_any_of(v.lets, [&](int let) { return follows[k.lets[let].value]; }));
+  }
+  return follows;
+}
+
 }  // namespace
 
 bool IsOfSection(const TileKernel& k, const TileValue& value) {
@@ -42,14 +54,16 @@ bool DependsOnColumn(const TileKernel& k, SymInt e) {
 }
 
 std::vector<bool> VaryingWithColumn(const TileKernel& k) {
-  std::vector<bool> varies;
-  for (const TileValue& v : k.values) {
-    varies.push_back(IsOfSection(k, v) || DependsOnColumn(k, v.index) ||
-                     DependsOnColumn(k, v.predicate) ||
-                     absl::c_any_of(v.operands, [&](TileId id) { return varies[id]; }) ||
-                     absl::c_any_of(v.lets, [&](int let) { return varies[k.lets[let].value]; }));
-  }
-  return varies;
+  return Following(k, [&](const TileValue& v) {
+    return IsOfSection(k, v) || DependsOnColumn(k, v.index) || DependsOnColumn(k, v.predicate);
+  });
+}
+
+std::vector<bool> VaryingWithRow(const TileKernel& k) {
+  return Following(k, [&](const TileValue& v) {
+    return v.kind == TileKind::ReduceResult ||
+           (k.row.is_symbolic() && (DependsOn(v.index, k.row) || DependsOn(v.predicate, k.row)));
+  });
 }
 
 std::string PrintValue(const TileKernel& k, TileId id) {

@@ -171,6 +171,8 @@ bool IsOfSection(const TileKernel& kernel, const TileValue& value);
 bool DependsOnColumn(const TileKernel& kernel, SymInt e);
 // Per value: whether it varies from column to column of a row. Linear in the values.
 std::vector<bool> VaryingWithColumn(const TileKernel& kernel);
+// The same of the rows.
+std::vector<bool> VaryingWithRow(const TileKernel& kernel);
 
 // One value without its name: "add(%1, %2)".
 std::string PrintValue(const TileKernel& kernel, TileId id);

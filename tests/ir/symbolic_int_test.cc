@@ -1,8 +1,11 @@
 // Symbolic integers: constants, canonical forms, index arithmetic of generated kernels, limits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <thread>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "ir/symbolic/sym_int.h"
@@ -300,7 +303,6 @@ TEST_F(SymbolicIntTest, RemaindersBesideTheirQuotients) {
   EXPECT_EQ(RangeOf(turned).lo, 0) << turned.ToString();
 }
 
-// One reshape read through another: [B, C*D] seen as [B*C, D].
 // The digits of x by 3 and 65 swapped and taken apart again: coefficients beyond half of the
 // divisor are rounded up, so that nothing stands in for x//3.
 TEST_F(SymbolicIntTest, TransposedDigitsComeBack) {
@@ -311,6 +313,37 @@ TEST_F(SymbolicIntTest, TransposedDigitsComeBack) {
   EXPECT_SYM_EQ(Mod(64 * x, 65), Mod(-x, 65));
 }
 
+// The digits of x in any other order, taken apart again: what permute and reshape make of pixels
+// that are shuffled or merged.
+TEST_F(SymbolicIntTest, DigitsInAnyOrderComeBack) {
+  const SymInt c = Dim("C");
+  for (const std::vector<SymInt>& radices :
+       {std::vector<SymInt>{2, 2, 8 * c}, {2, 8 * c, 2}, {3, 5, 4}, {2, c, 3}, {2, 3, 2, 8 * c}}) {
+    SymInt size = 1;
+    for (SymInt r : radices) size = size * r;
+    const SymInt x = env_.FreshSymbol("x", 0, size - 1);
+    std::vector<SymInt> digits(radices.size());
+    SymInt rest = x;
+    for (size_t i = radices.size(); i-- > 0;) {
+      digits[i] = Mod(rest, radices[i]);
+      rest = FloorDiv(rest, radices[i]);
+    }
+    std::vector<size_t> order(radices.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    do {
+      SymInt flat = 0;
+      for (size_t i : order) flat = flat * radices[i] + digits[i];
+      SCOPED_TRACE(flat.ToString());
+      SymInt again = flat;
+      for (size_t i = order.size(); i-- > 0;) {
+        EXPECT_SYM_EQ(Mod(again, radices[order[i]]), digits[order[i]]);
+        again = FloorDiv(again, radices[order[i]]);
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+// One reshape read through another: [B, C*D] seen as [B*C, D].
 TEST_F(SymbolicIntTest, ReshapesCompose) {
   const SymInt b = Dim("B"), c = Dim("C"), d = Dim("D");
   const SymInt i = Sym("i", 0, b * c - 1), j = Sym("j", 0, d - 1);
