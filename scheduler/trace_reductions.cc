@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/op_semantics.h"
 #include "ir/status.h"
+#include "scheduler/kernel/reduction_state.h"
 #include "scheduler/tracer.h"
 
 namespace seam {
@@ -120,7 +121,7 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
       (of_sections || !options_.chan_welford)) {
     return TwoPassWelford(e, std::move(reduction), depth);
   }
-  if (kernel::NumComponents(op) == 2) reduction.position = index[group_.attributes(e).axes[0]];
+  if (kernel::IsArg(op)) reduction.position = index[group_.attributes(e).axes[0]];
   return Results(e, AddReduction(std::move(reduction), e), accumulator);
 }
 
@@ -309,12 +310,19 @@ std::vector<TileId> Tracer::Results(ExprId e, int reduction, DType accumulator) 
     return {Result(reduction, 0, accumulator), Result(reduction, 1, accumulator),
             Count(e, accumulator)};
   }
-  if (kernel::NumComponents(op) == 2) return {Result(reduction, 1, DType::I64)};
+  if (kernel::IsArg(op)) return {Position(Result(reduction, 1, DType::I64))};
   if (const OnlineSum* online = SumBeside(e)) {
     reduced_[online->sum] = {
         Cast(Result(reduction, 1, accumulator), group_.dtype(group_.result(online->sum)))};
   }
   return {Cast(Result(reduction, 0, accumulator), group_.dtype(group_.result(e)))};
+}
+
+// That of argmax or argmin from a state's: where no element beat that of none, the first one.
+TileId Tracer::Position(TileId of_state) {
+  const TileId none = Map(OpKind::Eq, DType::Bool,
+                          {of_state, Constant(DType::I64, IntScalar(kernel::kNoPosition))});
+  return Map(OpKind::Where, DType::I64, {none, Constant(DType::I64, IntScalar(0)), of_state});
 }
 
 // How many elements a Welford folds: known without counting.

@@ -86,6 +86,7 @@ class Tracer {
   const OnlineSum* SumBeside(ExprId max) const;
   std::vector<PartialSlot> ComponentsOf(ExprId e) const;
   TileId Neutral(ExprId e);
+  TileId Position(TileId of_state);
   TileId Count(ExprId e, DType t);
 
   // One value at one point.

@@ -79,19 +79,23 @@ SymRange DivisorRange(SymInt b) {
 
 // Divisors g of d that may separate n into g*high + low with 0 <= low < g, the largest first: what
 // terms of n have in common with d, and the sizes of the digits in n that have a symbolic bound.
-absl::InlinedVector<Poly, 4> RadixCandidates(const Poly& n, const Poly& d) {
+absl::InlinedVector<Poly, 4> RadixCandidates(const Poly& n, const Poly& expanded, const Poly& d) {
   absl::InlinedVector<Poly, 4> candidates;
   const Term content = ContentOf(d);
   absl::InlinedVector<Term, 4> common;
-  for (const Term& t : n.terms) {
+  const auto consider = [&](const Term& t) {
     const Term g = {std::gcd(Magnitude(t.coefficient), content.coefficient),
                     CommonMonomial(t.monomial, content.monomial)};
-    if (g.coefficient == 1 && g.monomial.is_constant()) continue;
+    if (g.coefficient == 1 && g.monomial.is_constant()) return;
     if (std::none_of(common.begin(), common.end(), [&](const Term& o) {
           return o.coefficient == g.coefficient && o.monomial == g.monomial;
         })) {
       common.push_back(g);
     }
+  };
+  // 6*t + 2*(t%64) shows no multiple of 8, 8*t - 128*(t//64) does.
+  for (const Poly* terms : {&n, &expanded}) {
+    for (const Term& t : terms->terms) consider(t);
   }
   std::stable_sort(common.begin(), common.end(), [](const Term& a, const Term& b) {
     const size_t x = FactorsOf(a.monomial).size(), y = FactorsOf(b.monomial).size();
@@ -176,7 +180,7 @@ std::optional<Poly> InDigits(const Poly& p) {
 bool DropLowDigits(SymInt& n, Poly& d) {
   const Poly shown = TermsOf(n), expanded = Expand(n);
   absl::InlinedVector<Poly, 3> forms = {shown, expanded};
-  absl::InlinedVector<Poly, 4> candidates = RadixCandidates(shown, d);
+  absl::InlinedVector<Poly, 4> candidates = RadixCandidates(shown, expanded, d);
   if (std::optional<Poly> digits = InDigits(expanded)) {
     forms.push_back(*std::move(digits));
     candidates.push_back(d);

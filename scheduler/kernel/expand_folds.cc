@@ -106,6 +106,15 @@ std::optional<Operand> Expander::InsideFlag(SymInt mask) {
   return w_.Index(DType::Bool, mask);
 }
 
+// Whether a thread meets the elements of a row in the order of their positions.
+bool Expander::FoldsInOrder(const TileReduction& r) const {
+  if (!IsArg(r.op) || r.merge || r.over != Over::Columns || has_ends_) return false;
+  const int space = tile_.passes[r.pass].space;
+  if (!spaces_[space].steps.is_same(1) && PassesBefore(r.pass) % 2 == 1) return false;
+  return !tile_.spaces[space].column.is_symbolic() ||
+         !DependsOn(r.position - tile_.spaces[space].column, tile_.spaces[space].column);
+}
+
 void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer) {
   const TileReduction& r = tile_.reductions[a.id];
   const StateOperands neutral = NeutralState(r);
@@ -115,9 +124,14 @@ void Expander::Accumulate(Accumulator& a, std::optional<Operand> inside, SymImpo
   if (r.merge) {
     for (TileId id : r.operands) state.push_back(Read(id));
   } else {
-    const bool arg = NumComponents(r.op) == 2;
-    state = ElementState(r.op, r.dtype, Read(r.operands[0]),
-                         arg ? w_.Index(DType::I64, importer.Import(r.position)) : Operand{});
+    state =
+        ElementState(r.op, r.dtype, Read(r.operands[0]),
+                     IsArg(r.op) ? w_.Index(DType::I64, importer.Import(r.position)) : Operand{});
+  }
+  if (FoldsInOrder(r)) {
+    // What is masked is not taken, wherever it is.
+    state[0] = Masked(state[0], neutral[0], inside, r.dtype);
+    return TakeLater(w_, r.op, a.fragments, SlotOf(a), state);
   }
   for (size_t c = 0; c < state.size(); ++c) {
     state[c] =

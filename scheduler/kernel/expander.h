@@ -305,6 +305,7 @@ class Expander {
   SymInt SlotOf(const Accumulator& a) const;
   Operand Masked(Operand value, Operand neutral, std::optional<Operand> inside, DType dtype);
   std::optional<Operand> InsideFlag(SymInt mask);
+  bool FoldsInOrder(const TileReduction& r) const;
   void Accumulate(Accumulator& a, std::optional<Operand> inside, SymImporter& importer);
   void WeighRow(Accumulator& a);
   void CountRowsOfColumns(const Accumulator& a);

@@ -1,6 +1,9 @@
 #include "scheduler/kernel/reduction_state.h"
 
 namespace seam::kernel {
+
+bool IsArg(OpKind op) { return op == OpKind::ArgMax || op == OpKind::ArgMin; }
+
 OpKind Combiner(OpKind reduction) {
   switch (reduction) {
     case OpKind::Sum:
@@ -20,35 +23,41 @@ OpKind Combiner(OpKind reduction) {
 
 namespace {
 
-bool IsArg(OpKind op) { return op == OpKind::ArgMax || op == OpKind::ArgMin; }
+// Whether `a` has a value that `b` beats, whatever their positions: NaN beats every number.
+Operand Beats(BlockWriter& w, OpKind reduction, Operand b, Operand a) {
+  const DType boolean = DType::Bool;
+  if (!IsFloat(w.dtype(a.fragment))) {
+    return w.Make(boolean, reduction == OpKind::ArgMax ? OpKind::Gt : OpKind::Lt, {b, a});
+  }
+  const OpKind keeps = reduction == OpKind::ArgMax ? OpKind::Le : OpKind::Ge;
+  const Operand kept = w.Make(boolean, keeps, {b, a});
+  const Operand loses = w.Make(boolean, OpKind::LogicalNot, {kept});
+  const Operand a_nan = w.Make(boolean, OpKind::IsNan, {a});
+  const Operand a_number = w.Make(boolean, OpKind::LogicalNot, {a_nan});
+  return w.Make(boolean, OpKind::LogicalAnd, {loses, a_number});
+}
+
+void TakeIf(BlockWriter& w, Operand better, const std::vector<int>& f, SymInt slot,
+            const StateOperands& b) {
+  for (size_t c = 0; c < f.size(); ++c)
+    w.Set(f[c], slot, OpKind::Where, {better, b[c], Operand::Reg(f[c], slot)});
+}
 
 void MergeArg(BlockWriter& w, OpKind reduction, const std::vector<int>& f, SymInt slot,
               const StateOperands& b) {
   const Operand value = Operand::Reg(f[0], slot), index = Operand::Reg(f[1], slot);
-  const DType t = w.dtype(f[0]);
-  const DType boolean = DType::Bool, i64 = DType::I64;
-  const Operand zero = BlockWriter::Number(i64, 0);
-  const OpKind beats = reduction == OpKind::ArgMax ? OpKind::Gt : OpKind::Lt;
-  Operand better = w.Make(boolean, beats, {b[0], value});
+  const DType boolean = DType::Bool;
   Operand tie = w.Make(boolean, OpKind::Eq, {b[0], value});
-  if (IsFloat(t)) {
+  if (IsFloat(w.dtype(f[0]))) {
     const Operand b_nan = w.Make(boolean, OpKind::IsNan, {b[0]});
     const Operand a_nan = w.Make(boolean, OpKind::IsNan, {value});
-    const Operand a_number = w.Make(boolean, OpKind::LogicalNot, {a_nan});
-    const Operand nan_first = w.Make(boolean, OpKind::LogicalAnd, {b_nan, a_number});
     const Operand both_nan = w.Make(boolean, OpKind::LogicalAnd, {b_nan, a_nan});
-    better = w.Make(boolean, OpKind::LogicalOr, {better, nan_first});
     tie = w.Make(boolean, OpKind::LogicalOr, {tie, both_nan});
   }
   const Operand earlier = w.Make(boolean, OpKind::Lt, {b[1], index});
   const Operand wins_tie = w.Make(boolean, OpKind::LogicalAnd, {tie, earlier});
-  better = w.Make(boolean, OpKind::LogicalOr, {better, wins_tie});
-  const Operand a_empty = w.Make(boolean, OpKind::Lt, {index, zero});
-  better = w.Make(boolean, OpKind::LogicalOr, {better, a_empty});
-  const Operand b_there = w.Make(boolean, OpKind::Ge, {b[1], zero});
-  better = w.Make(boolean, OpKind::LogicalAnd, {better, b_there});
-  w.Set(f[0], slot, OpKind::Where, {better, b[0], value});
-  w.Set(f[1], slot, OpKind::Where, {better, b[1], index});
+  const Operand beats = Beats(w, reduction, b[0], value);
+  TakeIf(w, w.Make(boolean, OpKind::LogicalOr, {beats, wins_tie}), f, slot, b);
 }
 
 }  // namespace
@@ -71,8 +80,8 @@ StateOperands NeutralState(const TileReduction& reduction) {
   const Operand zero = BlockWriter::Number(dtype, 0);
   if (reduction.op == OpKind::Welford) return StateOperands(3, zero);
   if (IsArg(reduction.op)) {
-    const ArgCandidate none = ArgIdentity(reduction.op, dtype);
-    return {Operand::Const(dtype, none.value), Operand::Const(DType::I64, IntScalar(none.index))};
+    return {Operand::Const(dtype, ReduceIdentity(reduction.op, dtype)),
+            BlockWriter::Number(DType::I64, kNoPosition)};
   }
   const Operand identity = Operand::Const(dtype, ReduceIdentity(reduction.op, dtype));
   if (reduction.exponential) return {identity, zero};
@@ -120,6 +129,11 @@ void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragme
   }
   if (IsArg(reduction)) return MergeArg(w, reduction, fragments, slot, b);
   w.Set(fragments[0], slot, Combiner(reduction), {Operand::Reg(fragments[0], slot), b[0]});
+}
+
+void TakeLater(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
+               const StateOperands& b) {
+  TakeIf(w, Beats(w, reduction, b[0], Operand::Reg(fragments[0], slot)), fragments, slot, b);
 }
 
 StateOperands ElementState(OpKind reduction, DType dtype, Operand value, Operand position) {

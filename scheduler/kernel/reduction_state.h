@@ -3,6 +3,7 @@
 // sum for a maximum with a sum of exponentials beside it.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ir/ops.h"
@@ -10,6 +11,11 @@
 #include "scheduler/kernel/tile.h"
 
 namespace seam::kernel {
+
+bool IsArg(OpKind op);  // ArgMax or ArgMin.
+
+// The position of no element, behind all others: any element wins a tie with it.
+inline constexpr int64_t kNoPosition = INT64_MAX;
 
 using StateOperands = std::vector<Operand>;  // One for each component.
 
@@ -25,6 +31,12 @@ StateOperands NeutralState(const TileReduction& reduction);
 // maximum and sum are merged several at once (expand_online.cc).
 void MergeState(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
                 const StateOperands& b);
+
+// The same of argmax or argmin for an element behind all that the state has: it wins no tie, and
+// one with the value of no elements, -infinity for argmax, is not taken. A state of such elements
+// is then one of none, and their first position that of the first element at all.
+void TakeLater(BlockWriter& w, OpKind reduction, const std::vector<int>& fragments, SymInt slot,
+               const StateOperands& b);
 
 // The part of a merge of Welford states that depends on their counts alone: states that have as
 // many elements as others beside them share it, and its division.
