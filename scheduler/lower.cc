@@ -268,16 +268,16 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
   return kernel::ExpandTile(tile, expand);
 }
 
-// Of a launch with 32-bit indices: there is room for their terms.
-void RequireTerms(const Fusion& group, const KernelLaunch& launch, std::vector<Guard>* guards) {
+// Of a launch with 32-bit indices: there is room for what they are computed from.
+void RequireNumbers(const Fusion& group, const KernelLaunch& launch, std::vector<Guard>* guards) {
   if (!launch.kernel.index32) return;
   SymImporter importer(group.shared_env().get());
   for (size_t i = 0; i < launch.kernel.parameters.size(); ++i)
     importer.Map(launch.kernel.parameters[i].node(), launch.arguments[i]);
-  const SymInt terms = importer.Import(kernel::LargestTerms(launch.kernel));
-  const SymInt fits = terms.is_valid() ? SymLe(terms, INT32_MAX) : SymInt(0);
+  const SymInt largest = importer.Import(kernel::LargestNumber(launch.kernel));
+  const SymInt fits = largest.is_valid() ? SymLe(largest, INT32_MAX) : SymInt(0);
   if (Decide(fits) != true)
-    guards->push_back({fits, "32 bits hold the terms of an index, which cancel each other"});
+    guards->push_back({fits, "32 bits hold the numbers that indices are computed from"});
 }
 
 // The plan's launches as phases of one. Their parameters are the group's symbols, the same for all.
@@ -427,7 +427,7 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
                           ExpandStage(stages[i], kernels[i], std::move(held[i]), backward));
     plan.launches.push_back(
         {std::move(kernel), std::move(kernels[i].sources), std::move(kernels[i].arguments)});
-    RequireTerms(group, plan.launches.back(), &plan.guards);
+    RequireNumbers(group, plan.launches.back(), &plan.guards);
   }
   if (schedule.one_launch && plan.launches.size() > 1)
     SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));

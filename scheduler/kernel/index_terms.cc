@@ -41,6 +41,7 @@ class Walk {
   Bounds Of(SymInt e) {
     if (const std::optional<int64_t> value = e.maybe_int())
       return *value < 0 ? Bounds{0 - SymInt(*value), 0} : Bounds{0, *value};
+    if (!e.is_valid()) return {largest_ = SymInt::Invalid(), SymInt::Invalid()};
     // Children come before parents, and what is known already has been visited.
     for (const SymNode* node : TopologicalNodes({&e, 1})) {
       if (!bounds_.contains(node)) {
@@ -53,6 +54,11 @@ class Walk {
 
   Bounds OfNode(const SymNode* node) {
     const auto child = [&](size_t i) { return Of(node->children[i]); };
+    // What a launch has one value of is computed as it is written.
+    if (const SymInt e = SymInt::FromNode(node); IsOfLaunch(e)) {
+      Record(e);
+      if (node->range.lo < 0) Record(0 - e);
+    }
     switch (node->kind) {
       case SymKind::Symbol: {
         Bounds symbol;
@@ -74,6 +80,8 @@ class Walk {
       case SymKind::FloorDiv: {
         // Divisors are at least 1. One that differs between threads bounds nothing.
         Bounds quotient = child(0);
+        Record(quotient.below);
+        Record(quotient.above);
         const SymInt divisor = node->children[1];
         if (IsOfLaunch(divisor)) {
           quotient.below = CeilDiv(quotient.below, Max(divisor, 1));
@@ -81,8 +89,12 @@ class Walk {
         }
         return quotient;
       }
-      case SymKind::Mod:
+      case SymKind::Mod: {
+        const Bounds numerator = child(0);
+        Record(numerator.below);
+        Record(numerator.above);
         return {0, child(1).above};
+      }
       case SymKind::Min:
       case SymKind::Max: {
         Bounds bounds = child(0);
@@ -110,11 +122,14 @@ class Walk {
     (node->constant < 0 ? sum.below : sum.above) +=
         node->constant < 0 ? 0 - SymInt(node->constant) : SymInt(node->constant);
     if (cancels) {
-      for (const SymInt terms : {sum.below, sum.above}) {
-        if (!ProvablyLe(terms, INT32_MAX)) largest_ = Larger(largest_, terms);
-      }
+      Record(sum.below);
+      Record(sum.above);
     }
     return sum;
+  }
+
+  void Record(SymInt value) {
+    if (!ProvablyLe(value, INT32_MAX)) largest_ = Larger(largest_, value);
   }
 
   // Whether it is made of parameters alone: the same for all CTAs.
@@ -171,6 +186,6 @@ class Walk {
 
 }  // namespace
 
-SymInt LargestTerms(const Kernel& kernel) { return Walk(kernel).largest(); }
+SymInt LargestNumber(const Kernel& kernel) { return Walk(kernel).largest(); }
 
 }  // namespace seam::kernel

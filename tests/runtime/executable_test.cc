@@ -139,6 +139,24 @@ TEST(Executable, EmptyAxesGiveNeutralValues) {
   EXPECT_EQ(outputs[3].at({1}).i, 0);
 }
 
+// No tensor is as large as the sizes that these compute with.
+TEST(Executable, SizesBeyond32Bits) {
+  const char* bodies[] = {
+      "input x: f32[4]\n y = x / size(sizes=[M*N], dtype=f32)",
+      "input x: f32[4]\n y = x + cast(size(sizes=[M*N], dtype=i64), dtype=f32)",
+      "input x: f32[(M*N) // 1048576]\n y = -x",
+      "input x: f32[8, (M*N) // 1048576]\n y = sum(x, axes=[1]) / size(sizes=[M*N], dtype=f32)",
+  };
+  for (const char* body : bodies) {
+    ASSERT_OK_AND_ASSIGN(executable,
+                         CompileText(absl::StrCat("symbol M\n symbol N\n ", body, "\n output y")));
+    for (int64_t n : {1024, 46341, 65536}) {
+      const absl::Status status = RunAndCheck(executable, {{"M", n}, {"N", n}});
+      EXPECT_TRUE(status.ok()) << body << ", " << n << ": " << status;
+    }
+  }
+}
+
 TEST(Executable, OneTextServesManySizes) {
   ASSERT_OK_AND_ASSIGN(
       executable, CompileText("symbol M in [0, 1000]\n symbol N in [1, 1000]\n input x: f32[M, N]\n"

@@ -1,4 +1,4 @@
-// What the terms of indices come to where they cancel each other, and that 32 bits hold them.
+// What the numbers come to that indices are computed from, and that 32 bits hold them.
 #include "scheduler/kernel/index_terms.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 
 #include "ir/text/parser.h"
 #include "scheduler/schedulers.h"
+#include "tests/support/expect_right.h"
 #include "tests/support/sample_kernels.h"
 
 namespace seam::testing {
@@ -14,7 +15,7 @@ namespace {
 
 using kernel::IndexValue;
 using kernel::Kernel;
-using kernel::LargestTerms;
+using kernel::LargestNumber;
 using kernel::LetSymbol;
 using kernel::Load;
 using kernel::Operand;
@@ -29,7 +30,7 @@ struct Draft : KernelDraft {
     Load load{.fragment = f, .slot = 0, .array = x, .index = index};
     Emit(&k.body, load);
   }
-  std::string Terms() { return LargestTerms(k).ToString(); }
+  std::string Terms() { return LargestNumber(k).ToString(); }
   int x = 0, f = 0;
 };
 
@@ -82,6 +83,28 @@ TEST(IndexTerms, OfBoundNumbers) {
   EXPECT_EQ(d.Terms(), absl::StrCat(kBig * 10));
 }
 
+// No tensor bounds a product of sizes that is a value, or that is divided.
+TEST(IndexTerms, OfSizesAlone) {
+  Draft d(1000);
+  const SymInt n = d.Parameter("n"), m = d.Parameter("m");
+  Emit(&d.k.body, IndexValue{d.Fragment("i", DType::I64), 0, n * m});
+  EXPECT_EQ(d.Terms(), "n*m");
+  Draft e(1000);
+  const SymInt a = e.Parameter("a"), b = e.Parameter("b");
+  e.Read(FloorDiv(a * b, 128) * e.thread);
+  EXPECT_EQ(e.Terms(), "a*b");
+}
+
+// 2^60 elements apart, times 8: beyond 64 bits: an error, and no more.
+TEST(IndexTerms, NumbersThatNothingHolds) {
+  std::string text = "fusion steps {\n  input x: f32[8]\n  v0 = x\n";
+  for (int i = 0; i < 60; ++i)
+    absl::StrAppend(&text, "  v", i + 1, " = pad(v", i, ", before=[1], after=[1])[::2]\n");
+  absl::StrAppend(&text, "  y = -v60\n  output y\n}\n");
+  const GroupResult result = RunGroupText(text, {});
+  EXPECT_FALSE(result.status.ok());
+}
+
 // A plan with 32-bit indices says for which sizes they hold.
 TEST(IndexTerms, ArePromisedByAGuard) {
   const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion turned {
@@ -101,7 +124,7 @@ TEST(IndexTerms, ArePromisedByAGuard) {
   const Scheduler* pointwise = FindScheduler(SchedulerKind::kPointwise);
   const auto says = [](const LaunchPlan& plan) {
     for (const Guard& guard : plan.guards) {
-      if (guard.reason.find("terms of an index") != std::string::npos) return true;
+      if (guard.reason.find("numbers that indices") != std::string::npos) return true;
     }
     return false;
   };
