@@ -133,7 +133,10 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
   for (ValId v : large) {
     sized.widest_bytes = std::max(sized.widest_bytes, DTypeBytes(group.dtype(v)));
     sized.narrowest_bytes = std::min(sized.narrowest_bytes, DTypeBytes(group.dtype(v)));
-    if (!absl::c_linear_search(group.inputs(), v)) continue;
+    if (!absl::c_linear_search(group.inputs(), v)) {
+      ++sized.large_outputs;
+      continue;
+    }
     ++sized.large_inputs;
     // What threads fold by themselves has several elements for one of the rows' and columns'.
     SEAM_ASSIGN_OR_RETURN(const int64_t elements, sizes.Of(group.type(v).numel()));

@@ -23,8 +23,8 @@ struct SizedGroup {
   int64_t batches = 1;         // Of rows (GroupShape::batch).
   int64_t finished = 0;        // The most results of a reduction that crosses rows.
   // Of the large tensors: bytes of an element of the widest and of the narrowest dtype, how many
-  // of them are inputs, and the 32-bit registers that hold an element of each of these.
-  int widest_bytes = 1, narrowest_bytes = 8, large_inputs = 0;
+  // of them are inputs and outputs, and the 32-bit registers that hold an element of each input.
+  int widest_bytes = 1, narrowest_bytes = 8, large_inputs = 0, large_outputs = 0;
   double input_words = 0;
 };
 

@@ -57,6 +57,10 @@ constexpr Piece kWideInPieces[] = {{16384, 16, 256, 1, 2}};
 // row of a wide input or of two narrow ones.
 constexpr int64_t kLongInPieces = 8 * 53248;
 constexpr Piece kLongestInPieces[] = {{53248, 16, 512, 1, 2, true}, {53248, 16, 512, 1, 1, true}};
+// Of rows that are only read, and held since a second pass needs what the first one finds: without
+// results to write a turn takes half as long, and several CTAs an SM with many columns a thread
+// hide more of what they wait for each other than rows that are brought ahead.
+constexpr Piece kReadPieces[] = {{16384, 8, 256, 3, 0}, {16384, 8, 256, 2, 0}};
 // Where a CTA keeps states of its columns, of 16-bit data: one state a column, and several.
 constexpr Piece kOneStatePieces[] = {{6144, 2, 384, 1, 3},  {4096, 4, 256, 2, 3},
                                      {8192, 8, 512, 1, 3},  {16384, 16, 512, 1, 3, true},
@@ -234,6 +238,16 @@ int HalfOf(const SizedGroup& sized, const Piece& piece, int states, int cluster)
   return cluster >= kLeast && fits && !used ? cluster / 2 : 0;
 }
 
+// Whether rows that are only read do better where they are brought ahead: two inputs that one CTA
+// holds, and wide data that leave much of eight CTAs unused.
+bool LosesUnstaged(const SizedGroup& sized, const Piece& piece, const Schedule& c) {
+  constexpr double kUsed = 0.85;
+  const double used =
+      static_cast<double>(sized.columns) / static_cast<double>(int64_t{c.cluster} * piece.columns);
+  return (c.cluster == 1 && sized.large_inputs > 1) ||
+         (c.cluster == 8 && sized.widest_bytes >= 4 && used < kUsed);
+}
+
 // Gives the row to a cluster whose CTAs have at most so many threads.
 void ShareInCluster(const SizedGroup& sized, int cluster, int most_threads, int ctas_per_sm,
                     Schedule& s) {
@@ -401,6 +415,16 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
   const auto cluster_for = [&](const Piece& piece) {
     return PowerOfTwoAtLeast(CeilDivide(sized.columns, piece.columns), 32);
   };
+  if (states == 0 && weights == 0 && sized.large_outputs == 0 && sized.run == sized.columns) {
+    for (const Piece& piece : kReadPieces) {
+      std::optional<Schedule> c = in_pieces(piece, cluster_for(piece));
+      if (!c || LosesUnstaged(sized, piece, *c)) continue;
+      c->grid = CtasOfClusters(sized, *c);
+      PinColumns(sized, *c);
+      s = *std::move(c);
+      return true;
+    }
+  }
   for (const Piece& piece : PiecesFor(sized, rows, states)) {
     std::optional<Schedule> c = in_pieces(piece, cluster_for(piece));
     if (!c) continue;
