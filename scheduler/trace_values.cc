@@ -119,6 +119,7 @@ absl::StatusOr<TileId> Tracer::Pointwise(ExprId e, ValId v, const Index& index, 
   const OpKind op = group_.info(e).op_class == OpClass::Barrier ? OpKind::Copy : group_.op(e);
   if (group_.dtype(v) == DType::Bool && operands.size() == 2)
     return Compare(op, std::move(operands));
+  if (op == OpKind::Pow) return Power(group_.dtype(v), std::move(operands));
   return Map(op, group_.dtype(v), std::move(operands));
 }
 

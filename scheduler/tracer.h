@@ -3,6 +3,7 @@
 //   trace.cc             outputs, the rows' and columns' coordinates, buffers, passes
 //   trace_reductions.cc  reductions and their partial states
 //   trace_values.cc      one value at one point
+//   trace_powers.cc      powers with exponents that are known
 //
 // Thread-safety: none; one trace has one Tracer.
 #pragma once
@@ -106,6 +107,7 @@ class Tracer {
   TileId Cast(TileId id, DType dtype);
   TileId IndexOf(SymInt e, DType dtype);
   // A comparison, in as few bits as it takes. Linear in the values so far.
+  TileId Power(DType dtype, std::vector<TileId> operands);
   TileId Compare(OpKind op, std::vector<TileId> operands);
   TileId Result(int reduction, int component, DType dtype);
   static Scalar Zero(DType dtype) { return IsFloat(dtype) ? FloatScalar(0) : IntScalar(0); }
