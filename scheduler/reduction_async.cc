@@ -120,6 +120,9 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   t.async = true;
   if (s.grid > 0) {
     if (!GainsAhead(sized, s)) return;
+    // Long rows that are only read, several CTAs an SM (kReadPieces): other CTAs' are on their way.
+    constexpr int64_t kLongColumns = 12288;
+    if (sized.large_outputs == 0 && s.cluster == 1 && sized.columns > kLongColumns) return;
     // Two rows at a time, of which one is folded while the other is loaded and stored.
     constexpr int kLeastWarps = 5, kMostWarps = 8, kTwoRowsRegisters = 72;
     if (s.cluster == 1 && s.row_warps == 1 && s.lanes_per_row == 32 &&
