@@ -13,6 +13,7 @@
 #include "ir/status.h"
 #include "ir/text/printer.h"
 #include "scheduler/schedule_fields.h"
+#include "segmenter/check_json.h"
 
 namespace seam {
 namespace {
@@ -183,7 +184,9 @@ std::string ChecksumOf(Json json) {
 }
 
 absl::StatusOr<TunedSchedule> Decode(absl::string_view text, const Json& subject) {
-  const Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (const absl::Status status = CheckJson(text); !status.ok())
+    return Damage(absl::StrCat("it is no JSON object: ", status.message()));
+  const Json json = Json::parse(text.begin(), text.end());
   if (!json.is_object()) return Damage("it is no JSON object");
   int format = 0;
   std::string checksum;

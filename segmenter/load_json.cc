@@ -1,8 +1,6 @@
 // Reads what dump_json.cc writes.
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/status.h"
+#include "segmenter/check_json.h"
 #include "segmenter/dump.h"
 #include "segmenter/load_draft.h"
 
@@ -33,37 +32,6 @@ absl::Status At(absl::string_view place, absl::string_view what) {
 }
 absl::Status At(absl::string_view place, const absl::Status& status) {
   return status.ok() ? status : At(place, status.message());
-}
-
-// "line 3, column 7" of the byte at `offset`.
-std::string Place(absl::string_view text, size_t offset) {
-  const absl::string_view before = text.substr(0, offset);
-  const size_t line_start = before.rfind('\n') + 1;  // 0 where there is none.
-  return absl::StrCat("line ", std::count(before.begin(), before.end(), '\n') + 1, ", column ",
-                      before.size() - line_start + 1);
-}
-
-absl::StatusOr<Json> Parse(absl::string_view text) {
-  std::vector<std::set<std::string>> keys;  // Of the open objects.
-  std::optional<std::string> duplicate;
-  const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      duplicate = parsed.get<std::string>();
-    return true;
-  };
-  try {
-    Json json = Json::parse(text.begin(), text.end(), look);
-    if (!duplicate.has_value()) return json;
-    return absl::InvalidArgumentError(
-        absl::StrCat("an object has the key ", Shown(*duplicate), " twice"));
-  } catch (const Json::parse_error& error) {
-    return At(Place(text, error.byte > 0 ? error.byte - 1 : 0),
-              error.byte > text.size() ? "the file ends in the middle" : "this is not JSON");
-  } catch (const Json::exception&) {
-    return absl::InvalidArgumentError("a number does not fit into 64 bits");
-  }
 }
 
 class Reader {
@@ -313,8 +281,8 @@ class Reader {
 }  // namespace
 
 absl::StatusOr<LoadedSegmentation> LoadJson(const Fusion& fusion, absl::string_view text) {
-  SEAM_ASSIGN_OR_RETURN(const Json json, Parse(text));
-  return Reader(fusion).Read(json);
+  SEAM_RETURN_IF_ERROR(CheckJson(text));
+  return Reader(fusion).Read(Json::parse(text.begin(), text.end()));
 }
 
 }  // namespace seam

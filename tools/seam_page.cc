@@ -11,6 +11,7 @@
 #include "ir/text/printer.h"
 #include "runtime/cuda/nvrtc.h"
 #include "scheduler/scheduler.h"
+#include "segmenter/check_json.h"
 #include "segmenter/dump_html.h"
 #include "segmenter/traffic.h"
 
@@ -24,7 +25,9 @@ absl::StatusOr<Times> ReadTimes(const std::string& path) {
   Times times;
   if (path.empty()) return times;
   SEAM_ASSIGN_OR_RETURN(const std::string text, ReadInput(path));
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (const absl::Status status = CheckJson(text); !status.ok())
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", status.message()));
+  const nlohmann::json json = nlohmann::json::parse(text);
   if (!json.is_object())
     return absl::InvalidArgumentError(
         absl::StrCat(path, R"(: expected microseconds by group, as {"g0": 12.5, "g1": 3})"));

@@ -170,6 +170,9 @@ TEST_F(TunedSchedulesTest, BelievesNoDamagedFile) {
   EXPECT_THAT(find("{}").status().message(), HasSubstr("has no seam_tuned_schedule"));
   EXPECT_THAT(find("[1, 2").status().message(), HasSubstr("no JSON object"));
   EXPECT_THAT(find(std::string(100000, '[')).status().message(), HasSubstr("no JSON object"));
+  const std::string nested =
+      absl::StrCat(R"({"for":)", std::string(200000, '['), std::string(200000, ']'), "}");
+  EXPECT_THAT(find(nested).status().message(), HasSubstr("lies in more than 64"));
   EXPECT_THAT(find(absl::StrReplaceAll(whole, {{"\"registers\": ", "\"registers\": 1"}}))
                   .status()
                   .message(),

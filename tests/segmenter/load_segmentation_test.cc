@@ -194,6 +194,12 @@ TEST_F(LoadTest, NotJson) {
   EXPECT_EQ(Error(std::string("{\"fusion\": \"\xff\"}")), "line 1, column 13: this is not JSON");
   EXPECT_EQ(Error(absl::StrCat("{\"a\":", std::string(200000, '['))),
             "line 1, column 200006: the file ends in the middle");
+  const auto nested = [](int depth) {
+    return absl::StrCat(R"({"a":)", std::string(depth, '['), std::string(depth, ']'), "}");
+  };
+  EXPECT_EQ(Error(nested(64)), "fusion: is missing");
+  EXPECT_EQ(Error(nested(65)), "something lies in more than 64 arrays and objects");
+  EXPECT_EQ(Error(nested(200000)), "something lies in more than 64 arrays and objects");
 }
 
 TEST_F(LoadTest, CutOffAnywhere) {

@@ -225,7 +225,9 @@ class Graphs(CliTest):
         html = ['segment', 'softmax', '--format', 'html', '--no-compile', '--times', times]
         self.bad(BAD_GRAPH, *html, says='No such file')
         for content, says in [('[]', 'expected microseconds by group'), ('{"g0": "fast"}', 'g0: expected a number'),
-                              ('{"g0": -1}', 'g0: expected a number'), ('{"g7": 1}', 'there is no group g7')]:
+                              ('{"g0": -1}', 'g0: expected a number'), ('{"g7": 1}', 'there is no group g7'),
+                              ('{"g0": 1, "g0": 2}', 'the key "g0" twice'), ('{"g0": 1', 'ends in the middle'),
+                              ('{"g0": %s}' % ('[' * 100000 + ']' * 100000), 'lies in more than 64')]:
             times.write_text(content)
             self.bad(BAD_GRAPH, *html, says=says)
 
