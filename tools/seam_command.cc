@@ -185,18 +185,25 @@ const SymNode* AsSymbol(SymInt e) {
   return e.node() != nullptr && e.node()->kind == SymKind::Symbol ? e.node() : nullptr;
 }
 
-// The symbols without a size that are strides of inputs and nothing else.
+// What the caller hands over: inputs and outputs.
+std::vector<ValId> TensorsOf(const Fusion& fusion) {
+  std::vector<ValId> tensors(fusion.inputs().begin(), fusion.inputs().end());
+  tensors.insert(tensors.end(), fusion.outputs().begin(), fusion.outputs().end());
+  return tensors;
+}
+
+// The symbols without a size that are strides of inputs or outputs and nothing else.
 absl::flat_hash_set<const SymNode*> StrideSymbols(const Fusion& fusion, const Sizes& sizes) {
   absl::flat_hash_set<const SymNode*> symbols;
-  for (ValId v : fusion.inputs()) {
+  for (ValId v : TensorsOf(fusion)) {
     if (!fusion.has_explicit_strides(v)) continue;
     for (SymInt stride : fusion.strides(v)) {
       const SymNode* s = AsSymbol(stride);
       if (s != nullptr && !sizes.contains(std::string(s->name))) symbols.insert(s);
     }
   }
-  for (ValId v : fusion.inputs()) {
-    for (const IterDomain& axis : fusion.domain(v)) {
+  for (uint32_t v = 0; v < fusion.num_vals() && !symbols.empty(); ++v) {
+    for (const IterDomain& axis : fusion.domain(ValId(v))) {
       for (const SymNode* s : FreeSymbols(axis.extent)) symbols.erase(s);
     }
   }
@@ -221,7 +228,7 @@ void FillSizes(const Fusion& fusion, const std::function<int64_t(int)>& otherwis
     });
   };
   Sizes chosen;
-  for (ValId v : fusion.inputs()) {
+  for (ValId v : TensorsOf(fusion)) {
     if (!fusion.has_explicit_strides(v)) continue;
     int64_t reach = 0;  // The largest offset so far.
     for (const bool known : {true, false}) {

@@ -68,7 +68,8 @@ using Sizes = std::map<std::string, int64_t>;
 // symbol or one that is set twice; kBadGraph for a value outside its symbol's range.
 int ParseSizes(const Fusion& fusion, const std::vector<std::string>& settings, Sizes* sizes);
 // Gives every symbol that has no size the value of `otherwise`(position among the symbols), moved
-// into its range; those that are only strides of inputs get the strides of tensors without gaps.
+// into its range; those that are only strides of inputs and outputs get those of tensors without
+// gaps.
 void FillSizes(const Fusion& fusion, const std::function<int64_t(int)>& otherwise, Sizes* sizes);
 
 // What a symbol without a size counts as where nothing runs.

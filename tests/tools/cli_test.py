@@ -399,6 +399,13 @@ class Running(CliTest):
         self.good(*overlap, '--input', f'x={x}', '--check')
 
     def test_outputs_have_the_names_that_are_written(self):
+    def test_strides_of_outputs_by_default(self):
+        for strides, chosen in [('[?, 1]', 'y_stride0 = 8'), ('[1, ?]', 'y_stride1 = 4'),
+                                ('[?, ?]', 'y_stride0 = 8, y_stride1 = 1'), ('[?, 2]', 'y_stride0 = 15')]:
+            graph = self.write(f'fusion f {{\n input x: f32[4, 8]\n y = x * 2.0\n output y strides {strides}\n}}')
+            for backend in ['reference', 'simulator']:
+                self.assertIn(chosen, self.good('run', graph, '--check', '--backend', backend))
+
         graph = self.write('fusion f {\n input x: f32[3]\n y = x[0:3]\n z = x * 2.0\n w = z[:]\n'
                            ' output y\n output z\n output w\n}')
         for backend in ['reference', 'simulator']:
