@@ -1,4 +1,6 @@
 // seam: the command line tool. Each group of subcommands is a file, seam_*.cc; this one dispatches.
+#include <signal.h>
+
 #include <algorithm>
 #include <new>
 #include <string>
@@ -10,6 +12,8 @@
 
 int main(int argc, char** argv) {
   using namespace seam::tool;
+  // A write past `ulimit -f` shall fail as one to a full disk does, not end the process.
+  signal(SIGXFSZ, SIG_IGN);
   CLI::App app(
       "Seam cuts a graph of tensor operations into fused GPU kernels, compiles them, runs them,\n"
       "and can say why it cut where it did.");

@@ -1,5 +1,6 @@
 #include "tools/seam_command.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -257,23 +258,55 @@ std::vector<SymbolValue> SymbolsOf(const Sizes& sizes) {
   return symbols;
 }
 
+namespace {
+
+// 0 or errno.
+int WriteAndClose(std::FILE* file, absl::string_view content) {
+  if (file == nullptr) return errno;
+  int error = std::fwrite(content.data(), 1, content.size(), file) == content.size() ? 0 : errno;
+  if (std::fclose(file) != 0 && error == 0) error = errno;
+  return error;
+}
+
+// Under a name of its own beside `path` until it is whole: what cannot be written, on a full disk,
+// leaves the old file, which may be the input, as it is. What is no plain file (a link such as
+// /dev/stdout, a device, a pipe) is written where it is, and so is a file in a folder that takes no
+// other. 0 or errno.
+int WriteFile(const std::string& path, absl::string_view content) {
+  struct stat old;
+  const bool is_new = lstat(path.c_str(), &old) != 0;
+  std::string temporary = (fs::path(path).parent_path() / ".seam-XXXXXX").string();
+  if (is_new ? errno != ENOENT : !S_ISREG(old.st_mode) || access(path.c_str(), W_OK) != 0)
+    return WriteAndClose(std::fopen(path.c_str(), "wb"), content);
+  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0 && (errno == EACCES || errno == EPERM))
+    return WriteAndClose(std::fopen(path.c_str(), "wb"), content);
+  if (fd < 0) return errno;
+  const mode_t mask = umask(0);
+  umask(mask);
+  fchmod(fd, is_new ? 0666 & ~mask : old.st_mode & 07777);
+  int error = WriteAndClose(fdopen(fd, "wb"), content);
+  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) unlink(temporary.c_str());
+  return error;
+}
+
+}  // namespace
+
 absl::Status WriteOutput(const std::string& path, absl::string_view content) {
-  const auto failed = [&](absl::string_view what) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", what, ": ", std::strerror(errno)));
+  const auto failed = [&](absl::string_view what, int error) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", what, ": ", std::strerror(error)));
   };
   EraseProgress();
   if (path.empty()) {
     if (std::fwrite(content.data(), 1, content.size(), stdout) != content.size() ||
         std::fflush(stdout) != 0) {
-      return failed("standard output");
+      return failed("standard output", errno);
     }
     return absl::OkStatus();
   }
-  std::FILE* file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) return failed(path);
-  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
-  if ((std::fclose(file) != 0) | !written) return failed(path);
-  return absl::OkStatus();
+  const int error = WriteFile(path, content);
+  return error == 0 ? absl::OkStatus() : failed(path, error);
 }
 
 absl::Status MakeDirectories(const std::string& path) {

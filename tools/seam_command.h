@@ -76,8 +76,8 @@ void FillSizes(const Fusion& fusion, const std::function<int64_t(int)>& otherwis
 inline int64_t HintedSize(int) { return 1024; }
 std::vector<SymbolValue> SymbolsOf(const Sizes& sizes);
 
-// Writes `content` to the file `path`, or to stdout where `path` is empty. Error: kUnavailable with
-// a sentence.
+// Writes `content` to the file `path`, or to stdout where `path` is empty. A file that is there is
+// replaced by a whole one or not at all. Error: kUnavailable with a sentence.
 absl::Status WriteOutput(const std::string& path, absl::string_view content);
 absl::Status MakeDirectories(const std::string& path);
 

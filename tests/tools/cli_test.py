@@ -6,6 +6,7 @@ ctest runs it with SEAM_BINARY set to the tool; without that, every test is skip
 import json
 import os
 import pathlib
+import resource
 import struct
 import subprocess
 import tempfile
@@ -398,7 +399,6 @@ class Running(CliTest):
         x.write_bytes(npy('<f4', [6, 4], struct.pack('<4f', 1, 2, 3, float('nan')) * 6))
         self.good(*overlap, '--input', f'x={x}', '--check')
 
-    def test_outputs_have_the_names_that_are_written(self):
     def test_strides_of_outputs_by_default(self):
         for strides, chosen in [('[?, 1]', 'y_stride0 = 8'), ('[1, ?]', 'y_stride1 = 4'),
                                 ('[?, ?]', 'y_stride0 = 8, y_stride1 = 1'), ('[?, 2]', 'y_stride0 = 15')]:
@@ -406,6 +406,7 @@ class Running(CliTest):
             for backend in ['reference', 'simulator']:
                 self.assertIn(chosen, self.good('run', graph, '--check', '--backend', backend))
 
+    def test_outputs_have_the_names_that_are_written(self):
         graph = self.write('fusion f {\n input x: f32[3]\n y = x[0:3]\n z = x * 2.0\n w = z[:]\n'
                            ' output y\n output z\n output w\n}')
         for backend in ['reference', 'simulator']:
@@ -456,6 +457,44 @@ class Environment(CliTest):
         with open('/dev/full', 'wb') as full:
             self.bad(ENVIRONMENT, 'ops', stdout=full, says='standard output')
             self.bad(ENVIRONMENT, '--help', stdout=full, says='standard output')
+
+    def test_what_cannot_be_written_leaves_the_old_file(self):
+        def limited(*arguments, **options):
+            result = subprocess.run([SEAM, *map(str, arguments)], capture_output=True, timeout=300, **options,
+                                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+            self.assertEqual(result.returncode, ENVIRONMENT, result.stderr)
+            self.assertIn(b'cannot write', result.stderr)
+            self.assertIn(b'File too large', result.stderr)
+        cut, out = self.path / 'cut.html', self.path / 'out'
+        cut.write_text('old')
+        limited('segment', 'softmax', '--format', 'svg', '-o', cut)
+        limited('run', 'softmax', '--backend', 'reference', '--set', 'Q=100', '--output-dir', out)
+        self.assertEqual(cut.read_text(), 'old')
+        self.assertEqual(sorted(path.name for path in self.path.rglob('*')), ['cut.html', 'out'])
+
+    def test_files_are_replaced_as_they_were(self):
+        graph = self.write(SUM)
+        graph.chmod(0o640)
+        self.good('print', graph, '-o', graph)
+        self.assertEqual(graph.stat().st_mode & 0o777, 0o640)
+        printed = graph.read_text()
+        self.assertNotEqual(printed, SUM)
+        new, link, fifo = self.path / 'new', self.path / 'link', self.path / 'fifo'
+        mask = os.umask(0o027)
+        self.good('print', graph, '-o', new)
+        os.umask(mask)
+        self.assertEqual(new.stat().st_mode & 0o777, 0o640)
+        new.write_text('old')
+        link.symlink_to('new')
+        self.good('print', graph, '-o', link)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(new.read_text(), printed)
+        os.mkfifo(fifo)
+        reader = subprocess.Popen(['cat', fifo], stdout=subprocess.PIPE)
+        self.good('print', graph, '-o', fifo)
+        self.assertEqual(reader.communicate(timeout=60)[0].decode(), printed)
+        self.assertEqual(self.good('print', graph, '-o', '/dev/stdout'), printed)
+        self.good('print', graph, '-o', '/dev/null')
 
     def test_compile(self):
         env = {'SEAM_CACHE_DIR': str(self.path / 'cache')}
