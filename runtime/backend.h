@@ -106,6 +106,8 @@ class Backend {
   const DeviceInfo& device() const { return device_; }
   virtual const cuda::Device* cuda_device() const { return nullptr; }
   virtual int64_t num_kernels() const = 0;  // Loaded so far.
+  // What kept the cache of compiled kernels from working, in a sentence; empty: nothing.
+  virtual std::string cache_warning() const { return ""; }
 
  protected:
   explicit Backend(const DeviceInfo& device) : device_(device) {}

@@ -31,10 +31,11 @@ absl::StatusOr<Executable> Compile(Fusion fusion, const CompileOptions& options)
     SEAM_ASSIGN_OR_RETURN(program, SegmentProgram(*whole, options));
   }
   std::shared_ptr<TunedSchedules> tuned;
-  if (options.use_tuned && options.tuned != nullptr) {
+  const bool use_tuned = options.use_tuned && kind != BackendKind::kReference;
+  if (use_tuned && options.tuned != nullptr) {
     tuned =
         std::shared_ptr<TunedSchedules>(options.tuned, [](TunedSchedules*) {});  // The caller's.
-  } else if (options.use_tuned) {
+  } else if (use_tuned) {
     tuned = TunedSchedules::FromEnvironment();
   }
   Executable executable(std::make_unique<Executable::Impl>(

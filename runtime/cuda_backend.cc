@@ -197,6 +197,7 @@ class CudaBackend : public Backend {
   void ReleaseMemory() override;
   const cuda::Device* cuda_device() const override { return device_; }
   int64_t num_kernels() const override { return num_kernels_; }
+  std::string cache_warning() const override { return cache_ == nullptr ? "" : cache_->warning(); }
 
  private:
   // Memory for the intermediate values of the calls on one stream. Whoever enqueues work that uses

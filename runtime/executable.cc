@@ -332,6 +332,14 @@ Executable::Statistics Executable::Impl::statistics() const {
   return statistics;
 }
 
+std::vector<std::string> Executable::Impl::CacheWarnings() const {
+  std::vector<std::string> warnings = {backend_->cache_warning(),
+                                       tuned_ == nullptr ? "" : tuned_->warning()};
+  if (warnings[1] == warnings[0]) warnings.pop_back();  // Of the environment of both.
+  warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
+  return warnings;
+}
+
 Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
@@ -366,6 +374,7 @@ absl::StatusOr<std::vector<GroupReport>> Executable::CompileFor(
 }
 
 Executable::Statistics Executable::statistics() const { return impl_->statistics(); }
+std::vector<std::string> Executable::CacheWarnings() const { return impl_->CacheWarnings(); }
 void Executable::ReleaseMemory() const { impl_->backend().ReleaseMemory(); }
 
 }  // namespace seam

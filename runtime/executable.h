@@ -178,6 +178,10 @@ class Executable {
   };
   Statistics statistics() const;
 
+  // What has kept the caches on disk, of compiled kernels and of tuned schedules, from working so
+  // far, a sentence each. No error: kernels are compiled and heuristics choose instead.
+  std::vector<std::string> CacheWarnings() const;
+
   // Gives the blocks for intermediate values back to the allocator, but for those that a captured
   // graph uses. All work must be done.
   void ReleaseMemory() const;

@@ -43,6 +43,7 @@ class Executable::Impl {
   Backend& backend() { return *backend_; }
   const std::shared_ptr<Backend>& shared_backend() { return backend_; }
   Statistics statistics() const;
+  std::vector<std::string> CacheWarnings() const;
 
  private:
   // All that a PreparedCall depends on, as numbers.

@@ -237,12 +237,13 @@ absl::StatusOr<TunedSchedule> TunedSchedules::Find(const Fusion& group, Schedule
   if (directory().empty() || !IsTunable(kind)) return nothing;
   const Json subject = SubjectOf(group, kind, context);
   absl::StatusOr<TunedSchedule> found = nothing;
-  files_.Find(KeyOfSubject(subject), [&](absl::string_view text) {
+  const absl::Status read = files_.Find(KeyOfSubject(subject), [&](absl::string_view text) {
     found = Decode(text, subject);
     if (found.ok() && found->schedule.kind != kind)
       found = Damage("its schedule is of another kind");
     return found.ok();
   });
+  if (absl::IsUnavailable(read)) return read;
   return found;
 }
 

@@ -39,7 +39,8 @@ class TunedSchedules {
       : TunedSchedules(cuda::CacheLocation{std::move(directory), capacity_bytes}) {}
 
   // What is stored for the group, scheduled by `kind`. Errors: kNotFound where there is nothing;
-  // kDataLoss saying what is wrong with the file. Linear in the group.
+  // kUnavailable saying why the file cannot be read, kDataLoss what is wrong with it. Linear in the
+  // group.
   absl::StatusOr<TunedSchedule> Find(const Fusion& group, SchedulerKind kind,
                                      const ScheduleContext& context);
   // Keeps `tuned`, replacing what is there; cost as of cuda::FileCache::Store. `group` is scheduled

@@ -85,6 +85,7 @@ int Run(const Options& options) {
   };
   const absl::StatusOr<BenchResult> result = BenchOnGpu(*executable, compile.size_hints, bench);
   if (!result.ok()) return Fail(result.status());
+  WarnOfCaches(*executable);
 
   const std::string device = executable->cuda_device()->properties().name;
   const std::string name(executable->fusion().name());

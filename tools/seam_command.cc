@@ -73,6 +73,12 @@ int Fail(ExitCode code, absl::string_view message) {
   return code;
 }
 
+void Warn(absl::string_view message) {
+  EraseProgress();
+  std::fflush(stdout);
+  std::fprintf(stderr, "seam: warning: %.*s\n", static_cast<int>(message.size()), message.data());
+}
+
 int Fail(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:

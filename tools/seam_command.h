@@ -49,6 +49,9 @@ int Fail(ExitCode code, absl::string_view message);
 // yet among it, kCheckFailed.
 int Fail(const absl::Status& status);
 
+// Prints "seam: warning: message" on stderr.
+void Warn(absl::string_view message);
+
 // The positional argument GRAPH and the options that several subcommands have.
 void AddGraphArgument(CLI::App& app, std::string* graph);
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings, absl::string_view otherwise);

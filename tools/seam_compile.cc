@@ -124,6 +124,7 @@ int Run(const Options& options) {
   const absl::StatusOr<std::vector<GroupReport>> groups =
       executable->CompileFor(compile.size_hints);
   if (!groups.ok()) return Fail(groups.status());
+  WarnOfCaches(*executable);
   const absl::StatusOr<std::string> text = WriteReports(options, *executable, sizes, *groups);
   if (!text.ok()) return Fail(text.status());
   const absl::Status status =

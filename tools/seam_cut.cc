@@ -59,6 +59,10 @@ int ReadSegmentation(const std::string& path, CompileOptions* options) {
   return kGood;
 }
 
+void WarnOfCaches(const Executable& executable) {
+  for (const std::string& warning : executable.CacheWarnings()) Warn(warning);
+}
+
 int MakeCut(const CutOptions& options, std::unique_ptr<Cut>* cut) {
   absl::StatusOr<Fusion> graph = LoadGraph(options.graph);
   if (!graph.ok()) return Fail(kBadGraph, graph.status().message());

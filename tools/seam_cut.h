@@ -37,6 +37,9 @@ CLI::Option* AddAnyOrderOption(CLI::App& app, bool* any_order);
 // The file of --segmentation, where there is one, as the cut to compile.
 int ReadSegmentation(const std::string& path, CompileOptions* options);
 
+// Says what kept the caches on disk from working; nothing else differs for it.
+void WarnOfCaches(const Executable& executable);
+
 struct Cut {
   std::unique_ptr<const Fusion> fusion;  // The segmentation refers to it.
   Sizes sizes;                           // Of all symbols.

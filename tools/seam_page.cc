@@ -56,7 +56,9 @@ absl::StatusOr<std::vector<GroupReport>> ReportsOf(const Cut& cut, const std::st
   SEAM_ASSIGN_OR_RETURN(options.segmentation, DumpJson(cut.segmented, cut.Dump(false)));
   SEAM_ASSIGN_OR_RETURN(Fusion fusion, ParseFusion(PrintFusion(*cut.fusion)));
   SEAM_ASSIGN_OR_RETURN(const Executable executable, Compile(std::move(fusion), options));
-  return executable.CompileFor(options.size_hints);
+  absl::StatusOr<std::vector<GroupReport>> reports = executable.CompileFor(options.size_hints);
+  WarnOfCaches(executable);
+  return reports;
 }
 
 absl::StatusOr<std::string> MakePage(Cut& cut, const PageOptions& options) {

@@ -285,6 +285,7 @@ int Run(const Options& options) {
 
   const absl::StatusOr<std::vector<GroupReport>> groups = executable->CompileFor(symbols);
   if (!groups.ok()) return Fail(groups.status());
+  WarnOfCaches(*executable);
   size_t kernels = 0;
   for (const GroupReport& group : *groups) kernels += group.kernels.size();
   const std::string header =

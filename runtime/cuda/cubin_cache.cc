@@ -131,11 +131,11 @@ CubinCache::CubinCache(CacheLocation location) : files_(std::move(location), ".c
 
 std::optional<CompiledKernel> CubinCache::Find(const CubinKey& key) {
   std::optional<CompiledKernel> kernel;
-  files_.Find(key, [&](absl::string_view bytes) {
+  const absl::Status found = files_.Find(key, [&](absl::string_view bytes) {
     kernel = Decode(key, bytes);
     return kernel.has_value();
   });
-  return kernel;
+  return found.ok() ? std::move(kernel) : std::nullopt;
 }
 
 void CubinCache::Store(const CubinKey& key, const CompiledKernel& kernel) {

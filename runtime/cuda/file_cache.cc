@@ -158,28 +158,38 @@ FileCache::FileKind FileCache::KindOf(absl::string_view name) const {
   return end.size() == 7 && end[0] == '.' ? FileKind::kTemporary : FileKind::kForeign;
 }
 
-bool FileCache::Find(const FileKey& key, absl::FunctionRef<bool(absl::string_view)> believe) {
-  if (location_.directory.empty()) return false;
+absl::Status FileCache::Find(const FileKey& key,
+                             absl::FunctionRef<bool(absl::string_view)> believe) {
+  const auto unreadable = [](absl::string_view why) {
+    return absl::UnavailableError(absl::StrCat("it cannot be read: ", why));
+  };
+  if (location_.directory.empty()) return absl::NotFoundError("nothing is kept");
   // O_NONBLOCK: opening a FIFO that lies there must not wait for a writer.
   const int fd = open(FilePath(key).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    if (errno != ENOENT) {
-      Warn(absl::StrCat(what_, " cannot be read from ", location_.directory, ": ", ErrorText(errno),
-                        "."));
-    }
-    return false;
+    if (errno == ENOENT) return absl::NotFoundError("there is no such file");
+    const std::string why = ErrorText(errno);
+    Warn(absl::StrCat(what_, " cannot be read from ", location_.directory, ": ", why, "."));
+    return unreadable(why);
   }
-  bool believed = false;
+  absl::Status status;
   struct stat file;
-  if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size >= 0 &&
-      static_cast<uint64_t>(file.st_size) <= kMaxFileBytes) {
-    std::string bytes(static_cast<size_t>(file.st_size), '\0');
-    believed = ReadAll(fd, &bytes) && believe(bytes);
-    // The time of modification is the time of last use, for Evict.
-    if (believed) futimens(fd, nullptr);
+  std::string bytes;
+  if (fstat(fd, &file) != 0) {
+    status = unreadable(ErrorText(errno));
+  } else if (!S_ISREG(file.st_mode)) {
+    status = unreadable("it is no file");
+  } else if (static_cast<uint64_t>(file.st_size) > kMaxFileBytes) {
+    status = unreadable("it is too large");
+  } else if (bytes.resize(static_cast<size_t>(file.st_size)); !ReadAll(fd, &bytes)) {
+    status = unreadable("it ends early");
+  } else if (!believe(bytes)) {
+    status = absl::DataLossError("it is not what it should be");
+  } else {
+    futimens(fd, nullptr);  // The time of modification is the time of last use, for Evict.
   }
   close(fd);
-  return believed;
+  return status;
 }
 
 void FileCache::Store(const FileKey& key, absl::string_view bytes) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace seam::cuda {
@@ -44,9 +45,10 @@ class FileCache {
   // Touches no file before the first Find or Store. `what` opens the warnings: "Compiled kernels".
   FileCache(CacheLocation location, std::string suffix, std::string what);
 
-  // Reads the file of `key` and asks `believe` whether its bytes are what they should be. True:
-  // they are, and the file counts as used now. False: there is none to be believed.
-  bool Find(const FileKey& key, absl::FunctionRef<bool(absl::string_view)> believe);
+  // Reads the file of `key` and asks `believe` whether its bytes are what they should be. OK: they
+  // are, and the file counts as used now. Errors: kNotFound where there is no file, kUnavailable
+  // saying why one cannot be read, kDataLoss where it is not believed.
+  absl::Status Find(const FileKey& key, absl::FunctionRef<bool(absl::string_view)> believe);
 
   // Keeps `bytes`, replacing what is there. Over the capacity, the files unused for longest are
   // deleted: linear in the number of files, once per sixteenth of the capacity written.

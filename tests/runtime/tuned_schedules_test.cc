@@ -329,6 +329,13 @@ TEST_F(TunedExecutables, TakeTheHeuristicsScheduleWhereTheStoredOneDoesNotFit) {
   ASSERT_TRUE(damaged.ok()) << damaged.status();
   EXPECT_EQ(damaged->schedule, chosen.ToString());
   EXPECT_THAT(damaged->origin, HasSubstr("it is no JSON object"));
+
+  fs::remove(store.FilePath(group_, kReduction, context));
+  fs::create_directory(store.FilePath(group_, kReduction, context));
+  const absl::StatusOr<GroupReport> unreadable = Report(options);
+  ASSERT_TRUE(unreadable.ok()) << unreadable.status();
+  EXPECT_EQ(unreadable->schedule, chosen.ToString());
+  EXPECT_THAT(unreadable->origin, HasSubstr("is not used, as it cannot be read: it is no file"));
 }
 
 TEST_F(TunedExecutables, ReadTheUsersOwnByDefault) {

@@ -496,6 +496,30 @@ class Environment(CliTest):
         self.assertEqual(self.good('print', graph, '-o', '/dev/stdout'), printed)
         self.good('print', graph, '-o', '/dev/null')
 
+    def test_what_is_wrong_with_the_cache_is_said_once(self):
+        def warning(*arguments, **env):
+            result = seam(*arguments, env=env)
+            if result.returncode == ENVIRONMENT:
+                self.skipTest(result.stderr.decode())
+            self.assertEqual(result.returncode, GOOD, result.stderr)
+            return result.stderr.decode()
+        (self.path / 'file').write_text('')
+        run = ['run', 'softmax', '--backend', 'simulator', '--no-reference']
+        unread = 'seam: warning: Tuned schedules cannot be read from '
+        self.assertEqual(warning(*run, SEAM_CACHE_DIR=f'{self.path}/file'), f'{unread}{self.path}/file: Not a directory.\n')
+        number = 'seam: warning: SEAM_CACHE_MB is no number of megabytes ("x"): the cache on disk keeps to 512.\n'
+        self.assertEqual(warning(*run, SEAM_CACHE_MB='x'), number)
+        nowhere = dict(SEAM_CACHE_DIR='', XDG_CACHE_HOME='', HOME='')
+        self.assertIn('warning: Tuned schedules are not kept: set SEAM_CACHE_DIR', warning(*run, **nowhere))
+        self.assertEqual(warning(*run, '--no-tuned', **nowhere), '')
+        self.assertEqual(warning('run', 'softmax', '--backend', 'reference', **nowhere), '')
+        self.assertEqual(warning(*run, SEAM_CACHE_DIR='off', HOME=''), '')
+        self.assertEqual(warning(*run, SEAM_CACHE_DIR=f'{self.path}/new'), '')
+        compile = ['compile', 'softmax', '-o', self.path / 'out']
+        self.assertEqual(warning(*compile, SEAM_CACHE_DIR=f'{self.path}/new', SEAM_CACHE_MB='x'), number)
+        self.assertEqual(warning(*compile, SEAM_CACHE_DIR=f'{self.path}/new'), '')
+        self.assertIn('warning: Compiled kernels are not kept in /proc/seam', warning(*compile, SEAM_CACHE_DIR='/proc/seam'))
+
     def test_compile(self):
         env = {'SEAM_CACHE_DIR': str(self.path / 'cache')}
         folder = self.path / 'new' / 'out'
