@@ -2,6 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace seam::cuda {
@@ -9,8 +13,12 @@ namespace seam::cuda {
 absl::StatusOr<DynamicLibrary> DynamicLibrary::Open(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    const char* reason = dlerror();
-    return absl::NotFoundError(reason != nullptr ? reason : path);
+    const char* error = dlerror();
+    const std::string reason = error != nullptr ? error : path;
+    // What a library that is there needs and lacks is called otherwise.
+    const bool is_absent =
+        absl::StartsWith(reason, path + ":") && absl::EndsWith(reason, std::strerror(ENOENT));
+    return is_absent ? absl::NotFoundError(reason) : absl::UnavailableError(reason);
   }
   return DynamicLibrary(handle);
 }

@@ -11,8 +11,8 @@ namespace seam::cuda {
 
 class DynamicLibrary {
  public:
-  // Opens `path`; a name without a slash is searched as the loader does. Error: kNotFound with the
-  // loader's reason.
+  // Opens `path`; a name without a slash is searched as the loader does. Errors, with the
+  // loader's reason: kNotFound where there is no such file, kUnavailable where it cannot be loaded.
   static absl::StatusOr<DynamicLibrary> Open(const std::string& path);
 
   // Stores the address of the function `symbol`. Error: kNotFound.

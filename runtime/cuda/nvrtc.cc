@@ -258,9 +258,10 @@ absl::StatusOr<const Nvrtc*> OpenFirst() {
     if (opened.ok()) return opened->release();
     if (!absl::IsNotFound(opened.status()) && first_misfit.ok()) first_misfit = opened.status();
   }
-  return absl::UnavailableError(
-      absl::StrCat("Kernels cannot be compiled: NVRTC (libnvrtc.so.13 or .12) was not found. ",
-                   first_misfit.ok() ? "" : absl::StrCat(first_misfit.message(), ". "), kAdvice));
+  return absl::UnavailableError(absl::StrCat(
+      "Kernels cannot be compiled: ",
+      first_misfit.ok() ? "NVRTC (libnvrtc.so.13 or .12) was not found" : first_misfit.message(),
+      ". ", kAdvice));
 }
 
 }  // namespace
@@ -277,8 +278,8 @@ absl::StatusOr<const Nvrtc*> Nvrtc::Get() {
 absl::StatusOr<std::unique_ptr<const Nvrtc>> Nvrtc::Open(const std::string& path) {
   absl::StatusOr<DynamicLibrary> library = DynamicLibrary::Open(path);
   if (!library.ok()) {
-    return absl::NotFoundError(
-        absl::StrCat("NVRTC could not be opened: ", library.status().message()));
+    return absl::Status(library.status().code(),
+                        absl::StrCat("NVRTC could not be opened: ", library.status().message()));
   }
   std::unique_ptr<Nvrtc> nvrtc(new Nvrtc());
   NvrtcFunctions& f = *nvrtc->functions_;

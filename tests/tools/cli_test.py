@@ -462,6 +462,13 @@ class Environment(CliTest):
         def limited(*arguments, **options):
             result = subprocess.run([SEAM, *map(str, arguments)], capture_output=True, timeout=300, **options,
                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+        for name in ['libnvrtc.so.13', 'libnvrtc.so.12']:
+            (self.path / name).write_text('no library')
+        # Where another one is found, that serves.
+        result = seam('compile', 'layer_norm', '-o', self.path, env={'LD_LIBRARY_PATH': str(self.path), 'SEAM_NVRTC': ''})
+        if result.returncode != GOOD:
+            self.assertEqual(result.returncode, ENVIRONMENT)
+            self.assertIn(f'NVRTC could not be opened: {self.path}/libnvrtc.so.13', result.stderr.decode())
             self.assertEqual(result.returncode, ENVIRONMENT, result.stderr)
             self.assertIn(b'cannot write', result.stderr)
             self.assertIn(b'File too large', result.stderr)
