@@ -140,8 +140,11 @@ const Literal* Parser::ToLiteral(const KeywordArgument& keyword, absl::string_vi
 }
 
 void Parser::FailKeyword(const KeywordArgument& keyword, absl::string_view expected) {
-  Fail(keyword.name, absl::StrCat("found another thing for ", Quoted(keyword.name.text),
-                                  ", expected ", expected));
+  const bool is_literal = keyword.kind == KeywordArgument::Kind::kOperand &&
+                          keyword.operand.kind == Operand::Kind::kLiteral;
+  Fail(keyword.name,
+       absl::StrCat("found ", is_literal ? Describe(keyword.operand.token) : "another thing",
+                    " for ", Quoted(keyword.name.text), ", expected ", expected));
 }
 
 std::optional<int32_t> Parser::ToInteger(const KeywordArgument& keyword) {

@@ -404,6 +404,8 @@ std::optional<Operand> Parser::Fold(OpKind op, const Token& first,
                                            : kind == Literal::Kind::kInteger ? DType::I64
                                                                              : DType::F64);
   if (kind == Literal::Kind::kInteger) {
+    if (op == OpKind::FloorDivide && operands[1].literal.magnitude == 0)
+      Fail(first, absl::StrCat("found ", Describe(result->token), ", a division by zero"));
     absl::StatusOr<Operand> as_float = compute(DType::F64);
     if (op == OpKind::Div || !result.ok()) {
       result = std::move(as_float);

@@ -124,16 +124,16 @@ TEST(TextErrorTest, Operations) {
   EXPECT_EQ(ErrorIn("z = sum(x, axes=x)"),
             "5:12: found another thing for 'axes', expected a list such as [0, 1]");
   EXPECT_EQ(ErrorIn("z = sum(x, axes=1.5)"),
-            "5:12: found another thing for 'axes', expected an integer of 32 bits");
+            "5:12: found number '1.5' for 'axes', expected an integer of 32 bits");
   EXPECT_EQ(ErrorIn("z = softmax(x, axis=4294967296)"),
-            "5:16: found another thing for 'axis', expected an integer of 32 bits");
+            "5:16: found number '4294967296' for 'axis', expected an integer of 32 bits");
   EXPECT_EQ(ErrorIn("z = sum(x, axes=[0], axis=1)"), "5:22: found axis beside axes, expected one");
   EXPECT_EQ(ErrorIn("z = cast(x, dtype=[1])"),
             "5:13: found another thing for 'dtype', expected an element type");
   EXPECT_EQ(ErrorIn("z = layer_norm(x, weight=[8], axes=[1])"),
             "5:19: found another thing for 'weight', expected a tensor");
   EXPECT_EQ(ErrorIn("z = sum(x, keepdims=1)"),
-            "5:12: found another thing for 'keepdims', expected true or false");
+            "5:12: found number '1' for 'keepdims', expected true or false");
   EXPECT_EQ(ErrorIn("z = pad(x, before=[0, 0], after=[0, 0], value=x)"),
             "5:41: found another thing for 'value', expected a literal");
   EXPECT_EQ(ErrorIn("z = constant(1.5)"),
@@ -323,6 +323,7 @@ TEST(TextErrorTest, Literals) {
             "5:9: found number '(0.5 * 3)' for i8, expected an integer");
   EXPECT_EQ(ErrorIn("z = i * (4611686018427387904 * 2)"),
             "5:10: found number '4611686018427387904 * 2', whose value is beyond i64");
+  EXPECT_EQ(ErrorIn("z = i * (1 // 0)"), "5:10: found number '1 // 0', a division by zero");
   EXPECT_EQ(ErrorIn("z = x * (true + 1)"), "5:10: found 'true' for i64, expected a number");
   EXPECT_TRUE(absl::StartsWith(ErrorIn("z = x * (true + true)"), "5:10: add: "));
   EXPECT_EQ(ErrorIn("z = full(x[0:1, 0:1], sizes=[M], dtype=f16)"),
