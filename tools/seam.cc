@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
       "and can say why it cut where it did.");
   app.name("seam");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "seam " SEAM_VERSION, "Print the version and exit");
   app.footer(
       "A GRAPH is a file in Seam's text form, - for standard input, or the name of an example\n"
       "(instance_norm, layer_norm, softmax, ...).\n\n"
@@ -48,10 +49,16 @@ int main(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     const absl::Status status = WriteOutput("", app.help());
     return status.ok() ? kGood : Fail(status);
+  } catch (const CLI::CallForVersion& version) {
+    const absl::Status status = WriteOutput("", absl::StrCat(version.what(), "\n"));
+    return status.ok() ? kGood : Fail(status);
   } catch (const CLI::ParseError& error) {
     std::string named;
     for (const CLI::App* sub : app.get_subcommands()) named = absl::StrCat(" ", sub->get_name());
-    return Fail(kWrongUsage, absl::StrCat(error.what(), "\nRun 'seam", named, " --help'."));
+    // What is lacking often lacks because of an option that there is not.
+    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+    const std::string what = unknown.empty() ? error.what() : CLI::ExtrasError(unknown).what();
+    return Fail(kWrongUsage, absl::StrCat(what, "\nRun 'seam", named, " --help'."));
   }
   try {
     for (const Command& command : commands) {

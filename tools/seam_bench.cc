@@ -138,6 +138,7 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
   AddSetOption(*bench, &options->settings, "Others get 1024, within their ranges.");
   AddNarrowOption(*bench, &options->narrow_edges);
   bench->add_option("--json", options->json, "Write the figures to this file as well")
+      ->check(CheckNamed)
       ->type_name("FILE");
   bench->add_option("--seed", options->seed, "Of the random inputs")
       ->capture_default_str()

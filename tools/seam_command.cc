@@ -110,6 +110,16 @@ void AddSetOption(CLI::App& app, std::vector<std::string>* settings, absl::strin
       ->type_name("M=4096,N=1000");
 }
 
+void AddOutputOption(CLI::App& app, std::string* path) {
+  app.add_option("-o,--output", *path, "Write to this file instead of standard output")
+      ->check(CheckNamed)
+      ->type_name("FILE");
+}
+
+std::string CheckNamed(const std::string& path) {
+  return path.empty() ? "expected the name of a file or folder" : "";
+}
+
 absl::StatusOr<Fusion> LoadGraph(const std::string& name) {
   std::error_code error;
   const bool is_name = name.find_first_of("/.") == std::string::npos && name != "-";

@@ -56,6 +56,11 @@ void Warn(absl::string_view message);
 void AddGraphArgument(CLI::App& app, std::string* graph);
 void AddSetOption(CLI::App& app, std::vector<std::string>* settings, absl::string_view otherwise);
 
+// -o for what is written to a file or, without it, to standard output.
+void AddOutputOption(CLI::App& app, std::string* path);
+// Refuses, as the check of an option, an empty name.
+std::string CheckNamed(const std::string& path);
+
 // The graph at `name`: a path, "-" for standard input, or the name of an example. On an error
 // prints it and sets
 // `*exit_code`.

@@ -145,6 +145,7 @@ void AddCompileCommand(CLI::App& app, std::vector<Command>& commands) {
   compile
       ->add_option("-o,--output", options->directory,
                    "Folder for the files; made if it is not there")
+      ->check(CheckNamed)
       ->capture_default_str()
       ->type_name("DIR");
   AddSetOption(*compile, &options->settings, "Others get 1024, within their ranges.");

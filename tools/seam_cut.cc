@@ -25,6 +25,7 @@ CLI::Option* AddLoadOption(CLI::App& app, const char* name, std::string* path) {
       .add_option(name, *path,
                   "Do not segment; take the cut from this file, which `seam segment` wrote as json "
                   "or text")
+      ->check(CheckNamed)
       ->type_name("FILE");
 }
 

@@ -56,8 +56,7 @@ void AddDiffCommand(CLI::App& app, std::vector<Command>& commands) {
       ->capture_default_str()
       ->type_name("");
   diff->add_flag("--check", options->check, "Exit with 1 where the two differ");
-  diff->add_option("-o,--output", options->path, "Write to this file instead of standard output")
-      ->type_name("FILE");
+  AddOutputOption(*diff, &options->path);
   diff->footer(
       "Groups are the same if they compute the same expressions, whatever their numbers. `split` "
       "is one group\n"

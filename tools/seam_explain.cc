@@ -54,8 +54,7 @@ void AddExplainCommand(CLI::App& app, std::vector<Command>& commands) {
   CLI::Option* load = AddLoadOption(*explain, "--load", &options->cut.load);
   AddNarrowOption(*explain, &options->cut.narrow_edges)->excludes(load);
   AddWithoutOption(*explain, &options->cut.without)->excludes(load);
-  explain->add_option("-o,--output", options->path, "Write to this file instead of standard output")
-      ->type_name("FILE");
+  AddOutputOption(*explain, &options->path);
   explain->footer(
       "Examples:\n"
       "  seam explain quantised_layer_norm mean q\n"

@@ -135,8 +135,7 @@ void AddGraphCommands(CLI::App& app, std::vector<Command>& commands) {
   CLI::App* print = app.add_subcommand(
       "print", "Print a graph in canonical text: one operation a line, every type");
   AddGraphArgument(*print, &options->graph);
-  print->add_option("-o,--output", options->path, "Write to this file instead of standard output")
-      ->type_name("FILE");
+  AddOutputOption(*print, &options->path);
   print->footer(
       "Printing the result again gives the same text.\n\n"
       "Examples:\n"

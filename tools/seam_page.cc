@@ -34,7 +34,8 @@ absl::StatusOr<Times> ReadTimes(const std::string& path) {
   for (const auto& [name, value] : json.items()) {
     if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ": ", name, ": expected a number of microseconds"));
+          absl::StrCat(path, ": ", name, ": found ", value.dump(),
+                       ", expected a number of microseconds, 0 or more"));
     times[name] = value.get<double>();
   }
   return times;

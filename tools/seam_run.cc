@@ -250,6 +250,10 @@ int Run(const Options& options) {
   FillSizes(*fusion, SmallOddSize, &sizes);
   const std::vector<SymbolValue> symbols = SymbolsOf(sizes);
 
+  if (!options.device.empty()) {
+    if (absl::StatusOr<DeviceInfo> device = FindDevice(options.device); !device.ok())
+      return Fail(kWrongUsage, absl::StrCat("--device: ", device.status().message()));
+  }
   CompileOptions compile;
   for (BackendKind kind : {BackendKind::kReference, BackendKind::kSimulator, BackendKind::kCuda}) {
     if (options.backend == BackendName(kind)) compile.backend = kind;
@@ -347,9 +351,7 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("NAME=FILE.npy");
   run->add_option("--output-dir", options->output_directory,
                   "Write every output to this folder as NAME.npy; bf16 and f8 are '<V2' and '|V1'")
-      ->check([](const std::string& path) -> std::string {
-        return path.empty() ? "expected the name of a folder" : "";
-      })
+      ->check(CheckNamed)
       ->type_name("DIR");
   run->add_option("--offset", options->offset,
                   "Let every tensor start this many elements behind an aligned address")

@@ -57,6 +57,8 @@ int RunSegment(const Options& options) {
       return Fail(kWrongUsage, absl::StrCat("--device: ", device.status().message()));
     }
   }
+  if (!options.page.times.empty() && options.format != "html")
+    return Fail(kWrongUsage, "--times: only --format html shows measured times");
   std::unique_ptr<Cut> cut;
   CutOptions how = options.cut;
   how.trace = options.format == "html";
@@ -100,13 +102,13 @@ void AddSegmentCommand(CLI::App& app, std::vector<Command>& commands) {
   CLI::Option* load = AddLoadOption(*segment, "--load", &options->cut.load);
   AddNarrowOption(*segment, &options->cut.narrow_edges)->excludes(load);
   AddWithoutOption(*segment, &options->cut.without)->excludes(load);
-  segment->add_option("-o,--output", options->path, "Write to this file instead of standard output")
-      ->type_name("FILE");
+  AddOutputOption(*segment, &options->path);
   segment->add_flag("!--no-compile", options->page.compile,
                     "html: do not compile the kernels for their CUDA text and registers");
   segment
       ->add_option("--times", options->page.times,
                    "html: measured times, JSON: {\"g0\": microseconds, ...}")
+      ->check(CheckNamed)
       ->type_name("FILE");
   segment->footer(
       "Sizes set the bytes that are shown and which of several cuts saves most, never what is "

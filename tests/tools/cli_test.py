@@ -6,6 +6,7 @@ ctest runs it with SEAM_BINARY set to the tool; without that, every test is skip
 import json
 import os
 import pathlib
+import re
 import resource
 import struct
 import subprocess
@@ -110,7 +111,18 @@ class Usage(CliTest):
         self.good('run', 'softmax', '--no-tuned', '--backend', 'simulator', '--check')
         self.bad(WRONG_USAGE, 'segment', 'softmax', '--device', 'h300', says='known: h200')
         self.bad(WRONG_USAGE, 'compile', 'softmax', '--arch', 'sm_1', '-o', self.path, says='known: h200')
+        self.bad(WRONG_USAGE, 'run', 'softmax', '--device', 'h300', says='--device: no device')
         self.bad(WRONG_USAGE, 'ops', 'no such operation', says='no operation')
+        for command in COMMANDS:
+            self.bad(WRONG_USAGE, command, '--colour', says='not expected: --colour')
+        for option in ['segment -o', 'explain -o', 'diff -o', 'print -o', 'compile -o', 'bench --json', 'segment --load',
+                       'run --segmentation', 'run --output-dir', 'segment --times']:
+            command, name = option.split()
+            self.bad(WRONG_USAGE, command, 'softmax', name, '', says='expected the name of a file or folder')
+
+    def test_version(self):
+        version = re.search(r'project\(seam VERSION ([\d.]+)', (ROOT / 'CMakeLists.txt').read_text())[1]
+        self.assertEqual(self.good('--version'), f'seam {version}\n')
 
     def test_sizes(self):
         for command in ['segment', 'explain', 'diff', 'compile', 'run', 'bench']:
@@ -225,12 +237,13 @@ class Graphs(CliTest):
         self.assertEqual((self.path / 'again.html').read_text(), text)
         html = ['segment', 'softmax', '--format', 'html', '--no-compile', '--times', times]
         self.bad(BAD_GRAPH, *html, says='No such file')
-        for content, says in [('[]', 'expected microseconds by group'), ('{"g0": "fast"}', 'g0: expected a number'),
-                              ('{"g0": -1}', 'g0: expected a number'), ('{"g7": 1}', 'there is no group g7'),
+        for content, says in [('[]', 'expected microseconds by group'), ('{"g0": "fast"}', 'g0: found "fast", expected a number'),
+                              ('{"g0": -1}', 'g0: found -1, expected a number of microseconds, 0 or more'), ('{"g7": 1}', 'there is no group g7'),
                               ('{"g0": 1, "g0": 2}', 'the key "g0" twice'), ('{"g0": 1', 'ends in the middle'),
                               ('{"g0": %s}' % ('[' * 100000 + ']' * 100000), 'lies in more than 64')]:
             times.write_text(content)
             self.bad(BAD_GRAPH, *html, says=says)
+        self.bad(WRONG_USAGE, 'segment', 'softmax', '--times', times, says='only --format html shows')
 
     def test_explain(self):
         text = self.good('explain', 'quantised_layer_norm')
@@ -359,7 +372,6 @@ class Running(CliTest):
         x.write_bytes(npy('<f4', [65, 1], bytes(260)))
         self.bad(BAD_GRAPH, *run, '--input', f'x={x}', says='M is 65')
         self.bad(ENVIRONMENT, *run, '--output-dir', graph, says='cannot make the folder')
-        self.bad(WRONG_USAGE, *run, '--output-dir', '', says='expected the name of a folder')
 
     def test_no_more_of_a_file_is_read_than_it_promises(self):
         graph = self.write(SUM)
@@ -450,6 +462,13 @@ class Environment(CliTest):
     def test_no_nvrtc(self):
         env = {'SEAM_NVRTC': str(self.path / 'libnvrtc.so')}
         self.bad(ENVIRONMENT, 'compile', 'layer_norm', '-o', self.path, env=env, says='SEAM_NVRTC')
+        for name in ['libnvrtc.so.13', 'libnvrtc.so.12']:
+            (self.path / name).write_text('no library')
+        # Where another one is found, that serves.
+        result = seam('compile', 'layer_norm', '-o', self.path, env={'LD_LIBRARY_PATH': str(self.path), 'SEAM_NVRTC': ''})
+        if result.returncode != GOOD:
+            self.assertEqual(result.returncode, ENVIRONMENT)
+            self.assertIn(f'NVRTC could not be opened: {self.path}/libnvrtc.so.13', result.stderr.decode())
 
     def test_no_space(self):
         self.bad(ENVIRONMENT, 'print', 'softmax', '-o', '/dev/full', says='No space left')
@@ -462,13 +481,6 @@ class Environment(CliTest):
         def limited(*arguments, **options):
             result = subprocess.run([SEAM, *map(str, arguments)], capture_output=True, timeout=300, **options,
                                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
-        for name in ['libnvrtc.so.13', 'libnvrtc.so.12']:
-            (self.path / name).write_text('no library')
-        # Where another one is found, that serves.
-        result = seam('compile', 'layer_norm', '-o', self.path, env={'LD_LIBRARY_PATH': str(self.path), 'SEAM_NVRTC': ''})
-        if result.returncode != GOOD:
-            self.assertEqual(result.returncode, ENVIRONMENT)
-            self.assertIn(f'NVRTC could not be opened: {self.path}/libnvrtc.so.13', result.stderr.decode())
             self.assertEqual(result.returncode, ENVIRONMENT, result.stderr)
             self.assertIn(b'cannot write', result.stderr)
             self.assertIn(b'File too large', result.stderr)
