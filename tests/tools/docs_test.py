@@ -84,6 +84,11 @@ class DocsTest(unittest.TestCase):
         self.assertIn(table, readme)
         self.assertIn(f'`benchmarks/results/{newest.name}`', readme)
 
+    def test_tuned_schedules(self):
+        code = (ROOT / 'runtime' / 'tuned_schedules.h').read_text()
+        number = re.search(r'kTunedFormat = (\d+);', code)[1]
+        self.assertIn(f'"seam_tuned_schedule": {number},', (ROOT / 'docs' / 'runtime.md').read_text())
+
     @unittest.skipUnless(SEAM, 'SEAM_BINARY names no seam command')
     def test_commands(self):
         count = 0
