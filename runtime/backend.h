@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "ir/footprint.h"
 #include "ir/fusion.h"
 #include "ir/status.h"
 #include "runtime/cuda/allocator.h"
@@ -40,6 +41,7 @@ struct PreparedCall {
     int tracked = -1;           // Index into tracked_elements; -1 for what the caller filled.
     int64_t tracked_first = 0;  // Where in it the buffer begins.
     bool read_only = false;
+    bool gaps = false;  // Between elements, where others may lie.
   };
   struct Launch {
     const kernel::Kernel* kernel = nullptr;
@@ -68,9 +70,9 @@ struct PreparedCall {
   std::vector<int64_t> allocated_bytes;  // Per output: to be taken from the allocator; -1: not.
   std::vector<View> views;
   std::vector<int> tracked_outputs;  // Per output: its index in tracked_elements, or -1.
-  // Bytes from `data` that each input and output covers without a gap; 0 where there are gaps.
-  // Those of outputs must not overlap others.
-  std::vector<int64_t> dense_bytes;
+  // Of each input and output, but for outputs that are views. Those of outputs must share nothing
+  // with others.
+  std::vector<Footprint> footprints;
 };
 
 class Backend {

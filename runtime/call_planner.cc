@@ -24,6 +24,10 @@ bool SameStrides(const Tensor& declared, absl::Span<const int64_t> strides) {
   return true;
 }
 
+Footprint FootprintOf(const Tensor& type) {
+  return Footprint(DTypeBytes(type.dtype), type.sizes, type.strides);
+}
+
 }  // namespace
 
 absl::StatusOr<PreparedCall> CallPlanner::Plan(const SizeBinding& binding, const CallShape& shape) {
@@ -82,14 +86,10 @@ absl::Status CallPlanner::PlaceInputs() {
     SEAM_ASSIGN_OR_RETURN(const ElementSpan span, SpanOf(s.type.sizes, s.type.strides));
     s.num_elements = span.end;
     s.alignment = s.num_elements > 0 ? shape_->input_alignment[i] : 16;
-    call_.dense_bytes.push_back(span.end == s.type.numel() ? span.end * DTypeBytes(s.type.dtype)
-                                                           : 0);
+    call_.footprints.push_back(FootprintOf(s.type));
+    s.gaps = call_.footprints.back().has_gaps();
   }
-  for (size_t j = 0; j < fusion_.outputs().size(); ++j) {
-    const Tensor& type = shape_->outputs[j];
-    SEAM_ASSIGN_OR_RETURN(const ElementSpan span, SpanOf(type.sizes, type.strides));
-    call_.dense_bytes.push_back(span.end == type.numel() ? span.end * DTypeBytes(type.dtype) : 0);
-  }
+  for (const Tensor& type : shape_->outputs) call_.footprints.push_back(FootprintOf(type));
   return absl::OkStatus();
 }
 
@@ -202,7 +202,7 @@ absl::StatusOr<bool> CallPlanner::PlaceViews(int step, const LaunchPlan& plan,
     if (value.output >= 0) {
       call_.views.push_back({value.output, views[i].base, views[i].offset_bytes});
       call_.output_types[value.output] = views[i].type;
-      call_.dense_bytes[output_base(value.output)] = 0;  // It overlaps on purpose.
+      call_.footprints[output_base(value.output)] = {};  // It overlaps on purpose.
     }
     storage_[group.outputs[i]] = std::move(views[i]);
   }
@@ -222,6 +222,7 @@ absl::Status CallPlanner::PlaceResult(int step, int value, const Tensor& type) {
     return absl::OkStatus();
   }
   s.base = output_base(output);
+  s.gaps = call_.footprints[s.base].has_gaps();
   call_.tracked_outputs[output] = s.tracked;
   if (shape_->outputs[output].data == nullptr) {
     call_.allocated_bytes[output] = bytes;
@@ -257,7 +258,7 @@ PreparedCall::Buffer CallPlanner::BufferOf(const Storage& s, bool read_only) con
   PreparedCall::Buffer buffer{s.base,         s.offset_bytes,
                               s.num_elements, s.type.dtype,
                               s.tracked,      s.offset_bytes / DTypeBytes(s.type.dtype),
-                              read_only};
+                              read_only,      s.gaps};
   if (s.base < 0) {
     buffer.base = arena_base();
     buffer.offset_bytes += memory_.offsets[s.block];

@@ -80,7 +80,8 @@ class CallPlanner {
     int64_t num_elements = 0;
     int alignment = 16;
     int tracked = -1;
-    Tensor type;  // Null data.
+    bool gaps = false;  // In what it is part of.
+    Tensor type;        // Null data.
   };
 
   absl::Status PlaceInputs();

@@ -170,7 +170,8 @@ absl::Status Executable::Impl::CheckOverlap(const PreparedCall& call,
   absl::InlinedVector<Range, 16> ranges;
   for (size_t i = 0; i < bases.size(); ++i) {
     const char* begin = static_cast<const char*>(bases[i]);
-    if (call.dense_bytes[i] > 0) ranges.push_back({begin, begin + call.dense_bytes[i], i});
+    const int64_t bytes = call.footprints[i].bytes();
+    if (bytes > 0) ranges.push_back({begin, begin + bytes, i});
   }
   std::sort(ranges.begin(), ranges.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -181,18 +182,21 @@ absl::Status Executable::Impl::CheckOverlap(const PreparedCall& call,
                : absl::StrCat("output ",
                               std::string(fusion_->name(fusion_->outputs()[base - num_inputs])));
   };
-  const Range* farthest = nullptr;  // Of all so far.
-  const Range* farthest_output = nullptr;
+  absl::InlinedVector<const Range*, 16> open;  // Those that reach beyond where the next begins.
   for (const Range& range : ranges) {
-    const bool is_output = range.base >= num_inputs;
-    const Range* other = is_output ? farthest : farthest_output;
-    if (other != nullptr && other->end > range.begin) {
-      return absl::InvalidArgumentError(absl::StrCat(name(range.base), " and ", name(other->base),
-                                                     " share memory; an output must have its own"));
+    open.erase(std::remove_if(open.begin(), open.end(),
+                              [&](const Range* other) { return other->end <= range.begin; }),
+               open.end());
+    for (const Range* other : open) {
+      if (range.base < num_inputs && other->base < num_inputs) continue;
+      if (call.footprints[other->base].Shares(call.footprints[range.base],
+                                              range.begin - other->begin)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(name(range.base), " and ", name(other->base),
+                         " share memory; an output must have its own"));
+      }
     }
-    if (farthest == nullptr || range.end > farthest->end) farthest = &range;
-    if (is_output && (farthest_output == nullptr || range.end > farthest_output->end))
-      farthest_output = &range;
+    open.push_back(&range);
   }
   return absl::OkStatus();
 }

@@ -145,13 +145,17 @@ class Executable {
   // Enqueues the work on the stream (kCuda) or does it (host backends). `inputs` and `outputs` in
   // the Fusion's order. An output without data is allocated: its fields are filled in, and its
   // `allocation` is the caller's to give back. Where such an output is another tensor's elements
-  // under other strides, it is a view of them. While the stream is captured, Run neither compiles
-  // nor allocates: such a call needs an earlier one, outside a capture, with the same sizes,
-  // strides and alignments, on the same stream, and must bring its outputs. The graph uses the
-  // stream's block for intermediate values; graphs captured from one stream must not run at the
-  // same time. Errors: kInvalidArgument naming the tensor, the axis, what was expected and what was
-  // found; kResourceExhausted; kUnimplemented for what a backend has no code for;
-  // kFailedPrecondition while capturing, as above, and for a fault that the simulator finds.
+  // under other strides, it is a view of them. An output that has data must share no element with
+  // an input or another output; between its elements theirs may lie. (Decided exactly for strides
+  // that mostly divide one another, as those of a buffer's parts do; what takes more than a few
+  // thousand steps counts as shared.) After an error all tensors' fields are as they were. While
+  // the stream is captured, Run neither compiles nor allocates: such a call needs an earlier one,
+  // outside a capture, with the same sizes, strides and alignments, on the same stream, and must
+  // bring its outputs. The graph uses the stream's block for intermediate values; graphs captured
+  // from one stream must not run at the same time. Errors: kInvalidArgument naming the tensor, the
+  // axis, what was expected and what was found; kResourceExhausted; kUnimplemented for what a
+  // backend has no code for; kFailedPrecondition while capturing, as above, and for a fault that
+  // the simulator finds.
   absl::Status Run(absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
                    const RunOptions& options = {}) const;
 

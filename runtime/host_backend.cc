@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <new>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/reference/interpreter.h"
 #include "ir/status.h"
@@ -109,8 +108,11 @@ class HostBackend : public Backend {
   absl::Status Simulate(Execution& execution, const PreparedCall::Launch& launch) const {
     std::vector<simulator::SimBuffer> buffers;
     for (const PreparedCall::Buffer& b : launch.buffers) {
-      simulator::SimBuffer buffer{Address(execution, b), b.num_elements, b.dtype, b.read_only,
-                                  nullptr};
+      simulator::SimBuffer buffer{.data = Address(execution, b),
+                                  .num_elements = b.num_elements,
+                                  .dtype = b.dtype,
+                                  .read_only = b.read_only,
+                                  .gaps = b.gaps};
       if (b.tracked >= 0)
         buffer.initialized = execution.written[b.tracked].data() + b.tracked_first;
       buffers.push_back(buffer);
@@ -148,11 +150,9 @@ class HostBackend : public Backend {
   static constexpr uint8_t kGap = 2;
   static void MarkGaps(Execution& execution) {
     const PreparedCall& call = execution.call;
-    const size_t num_inputs = call.dense_bytes.size() - call.output_types.size();
+    const size_t num_inputs = call.footprints.size() - call.output_types.size();
     for (size_t j = 0; j < call.output_types.size(); ++j) {
-      const bool is_view = absl::c_any_of(
-          call.views, [&](const auto& view) { return view.output == static_cast<int>(j); });
-      if (call.tracked_outputs[j] < 0 || call.dense_bytes[num_inputs + j] > 0 || is_view) continue;
+      if (call.tracked_outputs[j] < 0 || !call.footprints[num_inputs + j].has_gaps()) continue;
       std::vector<uint8_t>& written = execution.written[call.tracked_outputs[j]];
       std::fill(written.begin(), written.end(), kGap);
       MarkElements(call.output_types[j], 0, 0, written);

@@ -81,6 +81,7 @@ absl::Status Simulation::BindBuffers(absl::Span<const SimBuffer> buffers, Symbol
       const char* other_end = other.data + other.num_elements * DTypeBytes(other.dtype);
       if (other.num_elements == 0 || other.data >= end || other_end <= begin) continue;
       if (other.data != begin || other_end != end || other.dtype != buffers_[i].dtype) {
+        if (buffers[i].gaps || buffers[j].gaps) continue;
         return error(i, "overlaps buffer ", other.name, " in part");
       }
       same.push_back(&other);

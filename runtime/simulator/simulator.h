@@ -34,8 +34,8 @@
 namespace seam::simulator {
 
 // The memory behind one of the kernel's buffers, elements in their memory format. Two buffers may
-// share their memory if they are the same elements; any other overlap with a written buffer is an
-// error.
+// share their memory if they are the same elements, or if one lies in gaps of the other, for which
+// the caller answers; any other overlap with a written buffer is an error.
 struct SimBuffer {
   void* data = nullptr;
   int64_t num_elements = 0;
@@ -44,6 +44,7 @@ struct SimBuffer {
   // One byte an element, nonzero where it holds a value; stores set it. Null: every element holds
   // one.
   uint8_t* initialized = nullptr;
+  bool gaps = false;  // Not all of its elements are meant: others may be another buffer's.
 };
 
 struct SimOptions {

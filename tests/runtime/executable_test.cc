@@ -21,6 +21,7 @@
 namespace seam {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -306,6 +307,41 @@ TEST(Executable, StridedTensors) {
   EXPECT_THAT(out.strides, ElementsAre(1, 4));
   EXPECT_EQ(static_cast<float*>(out.data)[2 * 4 + 3], 64);  // Of [3, 2].
   executable.allocator().Free(out.allocation, nullptr);
+}
+
+// A buffer's columns may be several tensors; an output shares no element with another tensor.
+TEST(Executable, ColumnsOfOneBuffer) {
+  for (const BackendKind backend : {BackendKind::kSimulator, BackendKind::kReference}) {
+    ASSERT_OK_AND_ASSIGN(executable,
+                         CompileText("symbol M in [0, 100]\n input x: f32[M, 8] strides [24, 1]\n"
+                                     "p = x + 1.0\n q = flip(x, axes=[0]) * 2.0\n"
+                                     "output p strides [24, 1]\n output q strides [24, 1]",
+                                     backend));
+    const auto columns = [](float* data) { return Tensor{data, DType::F32, {4, 8}, {24, 1}}; };
+    std::vector<float> buffer(200), other(200);
+    const auto run = [&](float* p, float* q) {
+      std::fill(buffer.begin(), buffer.end(), -1.0f);
+      for (int i = 0; i < 32; ++i) buffer[i / 8 * 24 + i % 8] = static_cast<float>(i);
+      std::vector<Tensor> out = {columns(p), columns(q)};
+      return std::string(executable.Run({columns(buffer.data())}, absl::MakeSpan(out)).message());
+    };
+    float* const b = buffer.data();
+    EXPECT_EQ(run(b + 8, b + 16), "");
+    for (int i = 0; i < 32; ++i) {
+      const int row = i / 8, column = i % 8;
+      ASSERT_EQ(b[row * 24 + column], i);
+      ASSERT_EQ(b[row * 24 + 8 + column], i + 1);
+      ASSERT_EQ(b[row * 24 + 16 + column], 2 * ((3 - row) * 8 + column));
+    }
+    EXPECT_EQ(b[4 * 24], -1);
+    EXPECT_EQ(run(other.data(), b + 13), "");  // Its last columns lie before the next row's.
+    EXPECT_EQ(run(other.data(), other.data() + 8), "");
+    EXPECT_THAT(run(other.data(), other.data()), HasSubstr("output q and output p share memory"));
+    EXPECT_THAT(run(other.data(), other.data() + 7), HasSubstr("share memory"));
+    EXPECT_THAT(run(other.data() + 24, other.data() + 17), HasSubstr("share memory"));
+    EXPECT_THAT(run(other.data(), b), HasSubstr("output q and input x share memory"));
+    EXPECT_THAT(run(b + 4, other.data()), HasSubstr("output p and input x share memory"));
+  }
 }
 
 TEST(Executable, ViewsOfInputs) {

@@ -505,7 +505,8 @@ TEST(SimulatorFaultTest, ReadersOfSeveralCtas) {
               HasSubstr("written here, read by thread 0 of several CTAs"));
 }
 
-// The same memory under two names is one memory; a partial overlap is refused.
+// The same memory under two names is one memory; a partial overlap is refused but where there are
+// gaps.
 TEST(SimulatorFaultTest, AliasedBuffers) {
   const Kernel k = VectorCopyKernel(DType::F32, 1);
   SimTensor x(DType::F32, Ramp(200));
@@ -521,6 +522,9 @@ TEST(SimulatorFaultTest, AliasedBuffers) {
   overlapping.num_elements = 100;
   EXPECT_THAT(Message(Simulate(k, {overlapping, x.buffer()}, {100})),
               HasSubstr("overlaps buffer x in part"));
+  SimBuffer x_with_gaps = x.buffer();
+  x_with_gaps.gaps = true;
+  EXPECT_TRUE(Simulate(k, {overlapping, x_with_gaps}, {100}).ok());
 }
 
 TEST(SimulatorFaultTest, DivergentBarrierAndShuffle) {
