@@ -57,8 +57,9 @@ absl::Status CallPlanner::PlanOnce() {
   for (size_t g = 0; g < program_.groups.size(); ++g) {
     const absl::Status status = PlanGroup(static_cast<int>(g));
     if (!status.ok()) {
+      // Numbers of a plan that leave 64 bits are the sizes' fault.
       return absl::Status(
-          status.code(),
+          absl::IsOutOfRange(status) ? absl::StatusCode::kInvalidArgument : status.code(),
           absl::StrCat("group ", program_.groups[g].id, " of ", std::string(fusion_.name()), " (",
                        SchedulerName(program_.groups[g].scheduler), "): ", status.message()));
     }

@@ -110,6 +110,7 @@ absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
     const RunOptions& options) {
   SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindSizes(*fusion_, options.symbols, inputs));
   SEAM_RETURN_IF_ERROR(CheckNeeded(binding));
+  SEAM_RETURN_IF_ERROR(CheckValues(*fusion_, binding));
   CallShape shape;
   const auto check_data = [](const Tensor& tensor, const std::string& what) {
     if (tensor.data == nullptr && tensor.numel() > 0) {
@@ -262,6 +263,7 @@ absl::Status Executable::Impl::PlanFor(absl::Span<const SymbolValue> symbols,
   SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindGiven(*fusion_, symbols));
   SEAM_RETURN_IF_ERROR(CheckNeeded(binding));
   SEAM_RETURN_IF_ERROR(CheckConstraints(*fusion_, binding));
+  SEAM_RETURN_IF_ERROR(CheckValues(*fusion_, binding));
   CallShape shape;
   shape.input_alignment.assign(fusion_->inputs().size(), 16);
   shape.output_alignment.assign(fusion_->outputs().size(), 16);

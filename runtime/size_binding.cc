@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ir/footprint.h"
+#include "ir/fusion_builder.h"
 #include "ir/status.h"
 
 namespace seam {
@@ -26,8 +30,8 @@ size_t OnlyUnknown(const SizeBinding& binding, SymInt e) {
 }
 
 // Gives the only unknown of `e` the value at which `e`, if it is linear in it, is `found`. Returns
-// whether it did.
-bool Solve(SymInt e, int64_t found, SizeBinding& binding) {
+// whether it did; `why`, if there, says why no value would do.
+bool Solve(SymInt e, int64_t found, SizeBinding& binding, std::string* why = nullptr) {
   if (e.is_constant()) return false;
   const size_t unknown = OnlyUnknown(binding, e);
   if (unknown == kNone) return false;
@@ -50,8 +54,22 @@ bool Solve(SymInt e, int64_t found, SizeBinding& binding) {
   const absl::StatusOr<int64_t> first = at(range.lo), second = at(range.lo + 1);
   if (!first.ok() || !second.ok() || *first == *second) return false;
   const int64_t slope = *second - *first;
-  if ((found - *first) % slope != 0) return false;
   const int64_t solution = range.lo + (found - *first) / slope;
+  if (why != nullptr) {
+    // What is not linear strays from the line at one of the ends.
+    const absl::StatusOr<int64_t> last = at(range.hi);
+    const absl::int128 line = absl::int128(range.hi - range.lo) * slope + *first;
+    if (!last.ok() || line != *last) return false;
+    const absl::int128 multiple = absl::int128(range.lo) * slope + (found - *first);
+    if (multiple % slope != 0) {
+      *why = absl::StrCat(slope, " does not divide ", static_cast<int64_t>(multiple));
+    } else {
+      *why = absl::StrCat(std::string(binding.symbols[unknown]->name), " would be ", solution,
+                          ", expected a value in [", range.lo, ", ", range.hi, "]");
+    }
+    return false;
+  }
+  if ((found - *first) % slope != 0) return false;
   if (solution < range.lo || solution > range.hi) return false;
   const absl::StatusOr<int64_t> result = at(solution);
   if (!result.ok() || *result != found) return false;
@@ -59,11 +77,8 @@ bool Solve(SymInt e, int64_t found, SizeBinding& binding) {
   return true;
 }
 
-// `e` where it is a number, else with its value and that of its symbols: "2*N = 8 (N = 4)".
-std::string Explain(SymInt e, int64_t value, const SizeBinding& binding) {
-  if (e.is_constant()) return absl::StrCat(value);
-  std::string text = absl::StrCat(e.ToString(), " = ", value);
-  if (e.node()->kind == SymKind::Symbol) return text;
+// Those of the symbols of `e` that have a value: " (N = 4, K = 6)", or nothing.
+std::string KnownIn(SymInt e, const SizeBinding& binding) {
   std::vector<std::string> parts;
   for (const SymNode* s : FreeSymbols(e)) {
     const size_t i =
@@ -71,7 +86,15 @@ std::string Explain(SymInt e, int64_t value, const SizeBinding& binding) {
     if (binding.values[i])
       parts.push_back(absl::StrCat(std::string(s->name), " = ", *binding.values[i]));
   }
-  return absl::StrCat(text, " (", absl::StrJoin(parts, ", "), ")");
+  return parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")");
+}
+
+// `e` where it is a number, else with its value and that of its symbols: "2*N = 8 (N = 4)".
+std::string Explain(SymInt e, int64_t value, const SizeBinding& binding) {
+  if (e.is_constant()) return absl::StrCat(value);
+  std::string text = absl::StrCat(e.ToString(), " = ", value);
+  if (e.node()->kind == SymKind::Symbol) return text;
+  return absl::StrCat(text, KnownIn(e, binding));
 }
 
 absl::Status CheckRange(const SymNode& symbol, int64_t value, absl::string_view where) {
@@ -79,6 +102,12 @@ absl::Status CheckRange(const SymNode& symbol, int64_t value, absl::string_view 
   return absl::InvalidArgumentError(absl::StrCat(where, "symbol ", std::string(symbol.name), " is ",
                                                  value, ", expected a value in [", symbol.range.lo,
                                                  ", ", symbol.range.hi, "]"));
+}
+
+// Whether any element lies a step along that axis from another one.
+bool StrideMatters(const Tensor& tensor, int axis) {
+  return tensor.sizes[axis] != 1 &&
+         std::find(tensor.sizes.begin(), tensor.sizes.end(), 0) == tensor.sizes.end();
 }
 
 absl::Status CheckKind(const Fusion& fusion, ValId v, const Tensor& tensor,
@@ -117,6 +146,7 @@ absl::StatusOr<int64_t> SizeBinding::Value(SymInt e) const {
         "no value of the symbol ", std::string(unknown->name), " in [", unknown->range.lo, ", ",
         unknown->range.hi, "] follows from the inputs' sizes and strides, and none is given"));
   }
+  if (!result.ok()) return absl::InvalidArgumentError(result.status().message());
   return result;
 }
 
@@ -163,6 +193,10 @@ absl::StatusOr<SizeBinding> BindGiven(const Fusion& fusion, absl::Span<const Sym
           absl::StrCat(std::string(fusion.name()), " has no symbol ", g.name));
     }
     SEAM_RETURN_IF_ERROR(CheckRange(*binding.symbols[i], g.value, ""));
+    if (binding.values[i].value_or(g.value) != g.value) {
+      return absl::InvalidArgumentError(absl::StrCat("symbol ", g.name, " is given twice, as ",
+                                                     *binding.values[i], " and ", g.value));
+    }
     binding.values[i] = g.value;
   }
   return binding;
@@ -182,28 +216,72 @@ absl::StatusOr<SizeBinding> BindSizes(const Fusion& fusion, absl::Span<const Sym
   for (size_t i = 0; i < inputs.size(); ++i) {
     SEAM_RETURN_IF_ERROR(CheckKind(fusion, fusion.inputs()[i], inputs[i], what(i)));
   }
-  // What one tensor determines may be what another one lacked.
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const ValId v = fusion.inputs()[i];
-      for (int d = 0; d < fusion.rank(v); ++d)
-        progress |= Solve(fusion.domain(v)[d].extent, inputs[i].sizes[d], binding);
-      if (!fusion.has_explicit_strides(v)) continue;
-      const SymVector strides = fusion.strides(v);
-      for (int d = 0; d < fusion.rank(v); ++d)
-        progress |= Solve(strides[d], inputs[i].strides[d], binding);
+  // What one tensor determines may be what another one lacked. Strides along which there is no step
+  // may be anything: they count where nothing else is left.
+  for (const bool any_stride : {false, true}) {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const ValId v = fusion.inputs()[i];
+        for (int d = 0; d < fusion.rank(v); ++d)
+          progress |= Solve(fusion.domain(v)[d].extent, inputs[i].sizes[d], binding);
+        if (!fusion.has_explicit_strides(v)) continue;
+        const SymVector strides = fusion.strides(v);
+        for (int d = 0; d < fusion.rank(v); ++d) {
+          if (StrideMatters(inputs[i], d) || (any_stride && inputs[i].strides[d] >= 0))
+            progress |= Solve(strides[d], inputs[i].strides[d], binding);
+        }
+      }
     }
   }
   for (size_t s = 0; s < binding.symbols.size(); ++s) {
     if (binding.values[s])
       SEAM_RETURN_IF_ERROR(CheckRange(*binding.symbols[s], *binding.values[s], ""));
   }
+  // An extent that no value gives is to blame for what its symbol lacks elsewhere.
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValId v = fusion.inputs()[i];
+    for (int d = 0; d < fusion.rank(v); ++d) {
+      const SymInt extent = fusion.domain(v)[d].extent;
+      std::string why;
+      Solve(extent, inputs[i].sizes[d], binding, &why);
+      if (why.empty()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(what(i), ", axis ", d, ": found ", inputs[i].sizes[d], ", expected ",
+                       extent.ToString(), KnownIn(extent, binding), ": ", why));
+    }
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     SEAM_RETURN_IF_ERROR(CheckTensor(fusion, fusion.inputs()[i], binding, inputs[i], what(i)));
   }
   SEAM_RETURN_IF_ERROR(CheckConstraints(fusion, binding));
   return binding;
+}
+
+absl::Status CheckValues(const Fusion& fusion, const SizeBinding& binding) {
+  absl::flat_hash_map<SymInt, absl::StatusOr<int64_t>> extents;  // Few differ.
+  for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
+    const ValId v(i);
+    const auto error = [&](const auto&... parts) {
+      const ExprId e = fusion.definition(v);
+      return absl::InvalidArgumentError(
+          absl::StrCat(std::string(fusion.name(v)),
+                       e.valid() ? absl::StrCat(", a result of ", fusion.info(e).name) : "", ": ",
+                       parts..., " for ", binding.ToString()));
+    };
+    absl::int128 numel = 1;  // Of factors up to 2^48 and a product that is not larger.
+    for (const IterDomain& axis : fusion.domain(v)) {
+      const auto [it, is_new] = extents.try_emplace(axis.extent, 0);
+      if (is_new) it->second = binding.Value(axis.extent);
+      const absl::StatusOr<int64_t>& extent = it->second;
+      if (!extent.ok())
+        return error("its extent ", axis.extent.ToString(), ": ", extent.status().message());
+      numel *= *extent;
+      if (*extent > kMaxExtent || numel > kMaxExtent)
+        return error(fusion.type(v).ToString(), " has more than 2^48 elements");
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckConstraints(const Fusion& fusion, const SizeBinding& binding) {
@@ -233,10 +311,9 @@ absl::Status CheckTensor(const Fusion& fusion, ValId v, const SizeBinding& bindi
                                                    ", expected ",
                                                    Explain(extent, *expected, binding)));
   }
-  const bool empty = std::find(tensor.sizes.begin(), tensor.sizes.end(), 0) != tensor.sizes.end();
   const SymVector strides = fusion.strides(v);
-  for (int d = 0; d < fusion.rank(v) && !empty; ++d) {
-    if (tensor.sizes[d] == 1) continue;
+  for (int d = 0; d < fusion.rank(v); ++d) {
+    if (!StrideMatters(tensor, d)) continue;
     SEAM_ASSIGN_OR_RETURN(const int64_t expected, binding.Value(strides[d]));
     if (tensor.strides[d] == expected) continue;
     return absl::InvalidArgumentError(absl::StrCat(

@@ -33,18 +33,22 @@ struct SizeBinding {
   std::string ToString() const;
 };
 
-// The symbols that `given` names. Errors: kInvalidArgument for an unknown symbol and a value
-// outside its range.
+// The symbols that `given` names. Errors: kInvalidArgument for an unknown symbol, a value outside
+// its range, and a second one that differs.
 absl::StatusOr<SizeBinding> BindGiven(const Fusion& fusion, absl::Span<const SymbolValue> given);
 
 // `given`, and every symbol that an input's extent or declared stride determines: one that is the
 // only unknown there, alone or with factors and terms beside it. Checks that each input has its
 // declared dtype, rank, extents and strides (an axis of extent 1 may have any stride, a tensor
-// without elements any strides), that every symbol is in its range, and that the Fusion's
-// constraints hold. Errors: kInvalidArgument naming tensor, axis, what was expected, what was
-// found.
+// without elements any strides: such a stride determines only what nothing else does), that every
+// symbol is in its range, and that the Fusion's constraints hold. Errors: kInvalidArgument naming
+// tensor, axis, what was expected, what was found.
 absl::StatusOr<SizeBinding> BindSizes(const Fusion& fusion, absl::Span<const SymbolValue> given,
                                       absl::Span<const Tensor> inputs);
+
+// That every value of the Fusion, also one that lies nowhere in memory, has extents that can be
+// computed and at most 2^48 elements. Error: kInvalidArgument naming value and operation.
+absl::Status CheckValues(const Fusion& fusion, const SizeBinding& binding);
 
 // That every constraint of the Fusion holds. Part of BindSizes.
 absl::Status CheckConstraints(const Fusion& fusion, const SizeBinding& binding);

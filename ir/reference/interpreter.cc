@@ -20,11 +20,14 @@ using reference::Noise;
 using reference::Shape;
 
 absl::StatusOr<int64_t> Value(SymInt e, const SymbolBindings& bindings) {
-  return Evaluate(e, [&](const SymNode* symbol) -> std::optional<int64_t> {
-    const auto it = bindings.find(symbol->name);
-    if (it == bindings.end()) return std::nullopt;
-    return it->second;
-  });
+  const absl::StatusOr<int64_t> value =
+      Evaluate(e, [&](const SymNode* symbol) -> std::optional<int64_t> {
+        const auto it = bindings.find(symbol->name);
+        if (it == bindings.end()) return std::nullopt;
+        return it->second;
+      });
+  if (!value.ok()) return absl::InvalidArgumentError(value.status().message());
+  return value;
 }
 
 absl::Status Annotate(const absl::Status& status, absl::string_view where) {

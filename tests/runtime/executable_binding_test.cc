@@ -88,6 +88,61 @@ TEST(BindSizes, StridesAreCheckedAndBind) {
   EXPECT_EQ(Bound(contiguous, {x}), "M = 0");
 }
 
+// A stride along which there is no step determines what nothing else does.
+TEST(BindSizes, StridesWithoutAStep) {
+  const Fusion f = Parse(
+      "symbol M in [0, 100]\n symbol P in [0, 100]\n symbol S in [0, 1000]\n"
+      "input x: f32[M, 4] strides [S, 1]\n input z: f32[P, 4] strides [S, 1]\n"
+      "y = exp(x)\n w = exp(z)\n output y\n output w");
+  Tensor x = Of(DType::F32, {1, 4}), z = Of(DType::F32, {3, 4});
+  x.strides = {0, 1};
+  z.strides = {16, 1};
+  EXPECT_EQ(Bound(f, {x, z}), "M = 1, P = 3, S = 16");
+  x.sizes = {0, 4};
+  EXPECT_EQ(Bound(f, {x, z}), "M = 0, P = 3, S = 16");
+  EXPECT_EQ(Bound(f, {x, x}), "M = 0, P = 0, S = 0");
+  EXPECT_EQ(Bound(f, {x, x}, {{"S", 8}}), "M = 0, P = 0, S = 8");
+}
+
+TEST(BindSizes, WhatNoValueGives) {
+  const Fusion f = Parse(
+      "symbol N in [1, 1000]\n symbol K in [1, 1000]\n input x: f32[N*K]\n"
+      "input z: f32[2*K + 1]\n y = exp(x)\n w = exp(z)\n output y\n output w");
+  EXPECT_EQ(Bound(f, {Of(DType::F32, {12}), Of(DType::F32, {7})}), "N = 4, K = 3");
+  EXPECT_EQ(Bound(f, {Of(DType::F32, {13}), Of(DType::F32, {7})}),
+            "input x, axis 0: found 13, expected N*K (K = 3): 3 does not divide 13");
+  EXPECT_EQ(Bound(f, {Of(DType::F32, {12}), Of(DType::F32, {8})}),
+            "input z, axis 0: found 8, expected 2*K + 1: 2 does not divide 7");
+  EXPECT_EQ(
+      Bound(f, {Of(DType::F32, {3000}), Of(DType::F32, {3})}),
+      "input x, axis 0: found 3000, expected N*K (K = 1): N would be 3000, expected a value in [1, "
+      "1000]");
+}
+
+TEST(BindSizes, GivenTwice) {
+  const Fusion f = Parse("symbol M in [0, 9]\n input x: f32[M]\n y = exp(x)\n output y");
+  EXPECT_EQ(Bound(f, {Of(DType::F32, {3})}, {{"M", 3}, {"M", 3}}), "M = 3");
+  EXPECT_EQ(Bound(f, {Of(DType::F32, {3})}, {{"M", 3}, {"M", 4}}),
+            "symbol M is given twice, as 3 and 4");
+}
+
+TEST(CheckValues, TheLargestTensor) {
+  const Fusion f = Parse(
+      "symbol M in [0, 100000]\n input x: f32[M]\n"
+      "wide = expand(x[:, None], sizes=[M, 1099511627776])\n y = sum(wide, axes=[1])\n"
+      "output y");
+  const auto message = [&](int64_t m) {
+    const absl::StatusOr<SizeBinding> binding = BindGiven(f, {{"M", m}});
+    EXPECT_TRUE(binding.ok()) << binding.status();
+    return std::string(CheckValues(f, *binding).message());
+  };
+  EXPECT_EQ(message(0), "");
+  EXPECT_EQ(message(256), "");
+  EXPECT_EQ(message(257),
+            "wide, a result of expand: f32[M, 1099511627776] has more than 2^48 elements for M = "
+            "257");
+}
+
 TEST(BindSizes, TensorsThatDoNotFit) {
   const Fusion f = Parse(
       "symbol M in [0, 100]\n input x: f32[M, 4]\n input z: f32[M]\n y = x + z[:, None]\n output "

@@ -419,6 +419,16 @@ TEST(Executable, TensorsThatDoNotFit) {
               HasSubstr("symbol M is 101, expected a value in [0, 100]"));
 }
 
+TEST(Executable, ExtentsBeyond64Bits) {
+  ASSERT_OK_AND_ASSIGN(executable, CompileText("symbol M in [1, 100]\n input x: f32[M]\n"
+                                               "y = exp(x[::9223372036854775807])\n output y"));
+  std::vector<float> x(8);
+  Tensor out;
+  const absl::Status status = executable.Run({FloatTensor(x, {8})}, absl::MakeSpan(&out, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("overflow"));
+}
+
 TEST(Executable, WhatTheAllocatorRefusesIsReported) {
   class Refusing : public DeviceAllocator {
    public:
