@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "ir/footprint.h"
 #include "ir/infer_types.h"
 #include "ir/scalar.h"
 #include "ir/status.h"
@@ -119,7 +120,7 @@ absl::Status FusionBuilder::CheckStrides(ValId v, const SymVector& strides, bool
   if (strides.size() != domain.size()) {
     return error(strides.size(), " given for ", domain.size(), " axes");
   }
-  std::vector<std::pair<int64_t, int64_t>> constant;  // Stride, extent.
+  std::vector<int64_t> extents, steps;  // Of axes of which both are constant.
   int64_t span = 0;
   for (size_t axis = 0; axis < strides.size(); ++axis) {
     const SymInt stride = strides[axis];
@@ -134,16 +135,10 @@ absl::Status FusionBuilder::CheckStrides(ValId v, const SymVector& strides, bool
       return error("the last element lies beyond 2^48 elements");
     }
     span += (*extent - 1) * *step;
-    constant.emplace_back(*step, *extent);
+    extents.push_back(*extent);
+    steps.push_back(*step);
   }
-  if (written) {
-    std::sort(constant.begin(), constant.end());
-    int64_t reach = 0;  // Largest offset along the axes so far.
-    for (auto [step, extent] : constant) {
-      if (step <= reach) return error("elements overlap in memory");
-      reach += (extent - 1) * step;
-    }
-  }
+  if (written && ElementsOverlap(extents, steps)) return error("elements overlap in memory");
   return absl::OkStatus();
 }
 

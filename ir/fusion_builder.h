@@ -41,7 +41,8 @@ class FusionBuilder {
   // A fusion input of shape `sizes`. `strides` in elements, one per axis; contiguous when absent.
   ValId Input(absl::string_view name, DType dtype, SymVector sizes,
               std::optional<SymVector> strides = std::nullopt);
-  // Marks `v` as returned. `strides` as for Input, of which no two elements may share a place.
+  // Marks `v` as returned. `strides` as for Input, but no two elements may share a place: an error
+  // here where constants say it, of whoever runs the Fusion where sizes do.
   void Output(ValId v, std::optional<SymVector> strides = std::nullopt);
 
   // Adds one expression and returns its first result; further results have the ids that follow.

@@ -129,16 +129,15 @@ absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
         inputs[i], absl::StrCat("input ", std::string(fusion_->name(fusion_->inputs()[i])))));
     shape.input_alignment.push_back(AlignmentOf(inputs[i].data));
   }
+  SEAM_ASSIGN_OR_RETURN(shape.outputs, OutputTypes(*fusion_, binding));
   for (size_t j = 0; j < outputs.size(); ++j) {
     const ValId v = fusion_->outputs()[j];
-    SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(*fusion_, v, binding));
     if (outputs[j].data != nullptr) {
       const std::string what = absl::StrCat("output ", std::string(fusion_->name(v)));
       SEAM_RETURN_IF_ERROR(CheckTensor(*fusion_, v, binding, outputs[j], what));
       SEAM_RETURN_IF_ERROR(check_data(outputs[j], what));
     }
-    type.data = outputs[j].data;
-    shape.outputs.push_back(std::move(type));
+    shape.outputs[j].data = outputs[j].data;
     shape.output_alignment.push_back(AlignmentOf(outputs[j].data));
   }
 
@@ -267,10 +266,7 @@ absl::Status Executable::Impl::PlanFor(absl::Span<const SymbolValue> symbols,
   CallShape shape;
   shape.input_alignment.assign(fusion_->inputs().size(), 16);
   shape.output_alignment.assign(fusion_->outputs().size(), 16);
-  for (ValId v : fusion_->outputs()) {
-    SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(*fusion_, v, binding));
-    shape.outputs.push_back(std::move(type));
-  }
+  SEAM_ASSIGN_OR_RETURN(shape.outputs, OutputTypes(*fusion_, binding));
   return planner.Plan(binding, shape).status();
 }
 
@@ -366,12 +362,7 @@ absl::Status Executable::Run(absl::Span<const Tensor> inputs, absl::Span<Tensor>
 absl::StatusOr<std::vector<Tensor>> Executable::InferOutputs(absl::Span<const Tensor> inputs,
                                                              const RunOptions& options) const {
   SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindSizes(fusion(), options.symbols, inputs));
-  std::vector<Tensor> outputs;
-  for (ValId v : fusion().outputs()) {
-    SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(fusion(), v, binding));
-    outputs.push_back(std::move(type));
-  }
-  return outputs;
+  return OutputTypes(fusion(), binding);
 }
 
 absl::StatusOr<std::vector<GroupReport>> Executable::CompileFor(

@@ -341,4 +341,19 @@ absl::StatusOr<Tensor> TensorFor(const Fusion& fusion, ValId v, const SizeBindin
   return tensor;
 }
 
+absl::StatusOr<std::vector<Tensor>> OutputTypes(const Fusion& fusion, const SizeBinding& binding) {
+  std::vector<Tensor> types;
+  for (ValId v : fusion.outputs()) {
+    SEAM_ASSIGN_OR_RETURN(Tensor type, TensorFor(fusion, v, binding));
+    // An input that is returned may be a view of itself.
+    if (fusion.definition(v).valid() && ElementsOverlap(type.sizes, type.strides)) {
+      return absl::InvalidArgumentError(absl::StrCat("output ", std::string(fusion.name(v)), ", ",
+                                                     type.ToString(),
+                                                     ": elements overlap in memory"));
+    }
+    types.push_back(std::move(type));
+  }
+  return types;
+}
+
 }  // namespace seam

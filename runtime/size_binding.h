@@ -59,5 +59,8 @@ absl::Status CheckTensor(const Fusion& fusion, ValId v, const SizeBinding& bindi
 
 // Null data, declared dtype, sizes and strides.
 absl::StatusOr<Tensor> TensorFor(const Fusion& fusion, ValId v, const SizeBinding& binding);
+// The same of each output. Error: kInvalidArgument where elements of what is written would lie in
+// one place.
+absl::StatusOr<std::vector<Tensor>> OutputTypes(const Fusion& fusion, const SizeBinding& binding);
 
 }  // namespace seam

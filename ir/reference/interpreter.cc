@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ir/footprint.h"
 #include "ir/reference/evaluate.h"
 #include "ir/status.h"
 
@@ -71,6 +72,11 @@ class Interpreter {
       const Dense& value = vals_[v.index()];
       SEAM_ASSIGN_OR_RETURN(HostTensor output,
                             HostTensor::MakeStrided(value.dtype, value.shape, strides));
+      if (fusion_.definition(v).valid() && ElementsOverlap(value.shape, strides)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("output ", fusion_.name(v), ", ", output.ShapeString(),
+                         ": elements overlap at strides [", absl::StrJoin(strides, ", "), "]"));
+      }
       output.FromScalars(*value.elements);
       outputs.push_back(std::move(output));
     }

@@ -69,7 +69,8 @@ struct InterpretOptions {
 };
 
 // The Fusion's outputs, in order, with the strides that it declares. `inputs` may have any strides.
-// Errors: those of BindSymbols; kResourceExhausted above max_bytes, naming the expression. About 10
+// Errors: those of BindSymbols; kInvalidArgument where an output's elements would lie in one place;
+// kResourceExhausted above max_bytes, naming the expression. About 10
 // ns an element for a cheap operation.
 absl::StatusOr<std::vector<HostTensor>> Interpret(const Fusion& fusion, const SymbolBindings& given,
                                                   absl::Span<const HostTensor> inputs,

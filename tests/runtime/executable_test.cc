@@ -344,6 +344,37 @@ TEST(Executable, ColumnsOfOneBuffer) {
   }
 }
 
+TEST(Executable, ElementsOfAnOutputShareNoPlace) {
+  ASSERT_OK_AND_ASSIGN(
+      executable, CompileText("symbol M in [0, 100]\n symbol N in [0, 100]\n symbol S in [0, 100]\n"
+                              "input x: f32[M, N]\n y = exp(x)\n output y strides [S, 1]"));
+  const auto messages = [&](int64_t m, int64_t s) {
+    std::vector<std::string> found;
+    const auto add = [&](const absl::Status& status) {
+      found.push_back(std::string(status.message()));
+    };
+    const Symbols symbols = {{"S", s}};
+    RunOptions options;
+    options.symbols = symbols;
+    std::vector<HostTensor> inputs = {*HostTensor::Make(DType::F32, {m, 5})};
+    std::vector<float> y(1000);
+    std::vector<Tensor> out(2);
+    out[0] = {y.data(), DType::F32, {m, 5}, {s, 1}};
+    for (int i = 0; i < 2; ++i)
+      add(executable.Run({ViewOf(inputs[0])}, absl::MakeSpan(&out[i], 1), options));
+    executable.allocator().Free(out[1].allocation, nullptr);
+    add(executable.InferOutputs({ViewOf(inputs[0])}, options).status());
+    add(executable.RunOnHost(inputs, symbols).status());
+    add(executable.CompileFor({{"M", m}, {"N", 5}, {"S", s}}).status());
+    add(Interpret(executable.fusion(), {{"S", s}}, inputs).status());
+    return found;
+  };
+  for (const int64_t s : {5, 7}) EXPECT_THAT(messages(3, s), Each(""));
+  for (const int64_t s : {0, 1, 4}) EXPECT_THAT(messages(3, s), Each(HasSubstr("output y")));
+  for (const int64_t s : {0, 1, 4}) EXPECT_THAT(messages(3, s), Each(HasSubstr("overlap")));
+  for (const int64_t m : {0, 1}) EXPECT_THAT(messages(m, 4), Each("")) << m;
+}
+
 TEST(Executable, ViewsOfInputs) {
   ASSERT_OK_AND_ASSIGN(
       executable,
