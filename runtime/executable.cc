@@ -201,8 +201,8 @@ absl::Status Executable::Impl::CheckOverlap(const PreparedCall& call,
   return absl::OkStatus();
 }
 
-absl::Status Executable::Impl::AllocateOutputs(const PreparedCall& call, absl::Span<Tensor> outputs,
-                                               StreamHandle stream) {
+absl::Status Executable::Impl::AllocateOutputs(const PreparedCall& call, StreamHandle stream,
+                                               absl::Span<void*> outputs) {
   bool checked = false;
   for (size_t j = 0; j < outputs.size(); ++j) {
     if (call.allocated_bytes[j] < 0) continue;
@@ -216,11 +216,8 @@ absl::Status Executable::Impl::AllocateOutputs(const PreparedCall& call, absl::S
       }
       checked = true;
     }
-    outputs[j] = call.output_types[j];
-    SEAM_ASSIGN_OR_RETURN(
-        outputs[j].data,
-        backend_->allocator().Allocate(static_cast<size_t>(call.allocated_bytes[j]), stream));
-    outputs[j].allocation = outputs[j].data;
+    SEAM_ASSIGN_OR_RETURN(outputs[j], backend_->allocator().Allocate(
+                                          static_cast<size_t>(call.allocated_bytes[j]), stream));
   }
   return absl::OkStatus();
 }
@@ -237,24 +234,30 @@ absl::Status Executable::Impl::Run(absl::Span<const Tensor> inputs, absl::Span<T
   if (call == nullptr) {
     SEAM_ASSIGN_OR_RETURN(call, Prepare(key, inputs, outputs, options));
   }
-  absl::Status status = AllocateOutputs(*call, outputs, options.stream);
   absl::InlinedVector<void*, 16> bases;
   for (const Tensor& input : inputs) bases.push_back(input.data);
   for (const Tensor& output : outputs) bases.push_back(output.data);
+  const absl::Span<void*> output_bases = absl::MakeSpan(bases).subspan(inputs.size());
+  absl::Status status = AllocateOutputs(*call, options.stream, output_bases);
+  if (status.ok()) status = CheckOverlap(*call, bases);
+  if (status.ok()) status = backend_->Execute(*call, bases, options.stream);
+  // The caller's tensors change where all went well, and only there.
+  for (size_t j = 0; j < outputs.size(); ++j) {
+    if (call->allocated_bytes[j] < 0) continue;
+    if (!status.ok()) {
+      backend_->allocator().Free(output_bases[j], options.stream);
+      continue;
+    }
+    outputs[j] = call->output_types[j];
+    outputs[j].data = outputs[j].allocation = output_bases[j];
+  }
+  if (!status.ok()) return status;
   for (const PreparedCall::View& view : call->views) {
     Tensor& output = outputs[view.output];
     output = call->output_types[view.output];
     output.data = static_cast<char*>(bases[view.base]) + view.offset_bytes;
   }
-  if (status.ok()) status = CheckOverlap(*call, bases);
-  if (status.ok()) status = backend_->Execute(*call, bases, options.stream);
-  if (status.ok()) return status;
-  for (size_t j = 0; j < outputs.size(); ++j) {
-    if (call->allocated_bytes[j] < 0) continue;
-    backend_->allocator().Free(outputs[j].allocation, options.stream);
-    outputs[j].data = outputs[j].allocation = nullptr;
-  }
-  return status;
+  return absl::OkStatus();
 }
 
 absl::Status Executable::Impl::PlanFor(absl::Span<const SymbolValue> symbols,

@@ -72,8 +72,8 @@ class Executable::Impl {
   absl::Status PlanFor(absl::Span<const SymbolValue> symbols, CallPlanner& planner) const;
   absl::Status CheckNeeded(const SizeBinding& binding) const;
   absl::Status CheckOverlap(const PreparedCall& call, absl::Span<void* const> bases) const;
-  absl::Status AllocateOutputs(const PreparedCall& call, absl::Span<Tensor> outputs,
-                               StreamHandle stream);
+  absl::Status AllocateOutputs(const PreparedCall& call, StreamHandle stream,
+                               absl::Span<void*> outputs);
 
   const std::shared_ptr<const Fusion> fusion_;
   const BackendKind kind_;

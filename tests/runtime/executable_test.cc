@@ -481,6 +481,48 @@ TEST(Executable, WhatTheAllocatorRefusesIsReported) {
   EXPECT_EQ(out.data, nullptr);
 }
 
+// A failed call leaves the caller's tensors as they were, and another one may follow.
+TEST(Executable, AFailedRunChangesNoTensor) {
+  class Failing : public DeviceAllocator {
+   public:
+    absl::StatusOr<void*> Allocate(size_t bytes, StreamHandle) override {
+      if (left-- == 0) return absl::ResourceExhaustedError("no memory left");
+      memory.push_back(std::make_unique<std::max_align_t[]>(bytes));
+      return memory.back().get();
+    }
+    void Free(void* pointer, StreamHandle) override { freed.push_back(pointer); }
+    int left = 0;
+    std::vector<std::unique_ptr<std::max_align_t[]>> memory;
+    std::vector<void*> freed;
+  } allocator;
+  absl::StatusOr<Fusion> fusion = ParseFusion(
+      "fusion f {\n symbol M in [0, 100]\n input x: f32[M]\n y = exp(x)\n"
+      "z = log(segment_set(y))\n w = reshape(x, sizes=[M, 1])\n"
+      "output y\n output w\n output z\n}");
+  CompileOptions options;
+  options.backend = BackendKind::kSimulator;
+  options.allocator = &allocator;
+  ASSERT_OK_AND_ASSIGN(executable, Compile(*std::move(fusion), options));
+  std::vector<float> x(40);
+  int not_ours = 0;
+  std::vector<Tensor> out(3);
+  out[2].allocation = &not_ours;
+  for (const int left : {0, 1}) {
+    allocator.left = left;
+    EXPECT_EQ(executable.Run({FloatTensor(x, {40})}, absl::MakeSpan(out)).code(),
+              absl::StatusCode::kResourceExhausted);
+    for (const Tensor& tensor : out) {
+      EXPECT_EQ(tensor.data, nullptr);
+      EXPECT_EQ(tensor.rank(), 0);
+    }
+    EXPECT_EQ(out[2].allocation, &not_ours);
+  }
+  for (void* pointer : allocator.freed) EXPECT_NE(pointer, &not_ours);
+  allocator.left = 2;
+  EXPECT_TRUE(executable.Run({FloatTensor(x, {40})}, absl::MakeSpan(out)).ok());
+  EXPECT_EQ(out[1].data, x.data());
+}
+
 // --- Threads ---
 
 TEST(Executable, ManyThreadsManySizes) {
