@@ -123,7 +123,7 @@ struct RunOptions {
 
 // Where Executable::RunOnHost puts tensors for the run.
 struct HostPlacement {
-  int64_t offset = 0;  // Elements from an aligned address to each tensor's first one; not negative.
+  int64_t offset = 0;  // Elements from an aligned address to each tensor's first one: 0 to 2^30.
   uint8_t fill = 0;    // Every byte of the outputs before the run.
 };
 

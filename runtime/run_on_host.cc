@@ -5,12 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/executable.h"
 
 namespace seam {
 namespace {
+
+constexpr int64_t kMaxOffset = int64_t{1} << 30;
 
 // Copies of host tensors where the backend wants them.
 class Copies {
@@ -62,12 +65,23 @@ class Copies {
 absl::StatusOr<std::vector<HostTensor>> Executable::RunOnHost(
     absl::Span<const HostTensor> inputs, absl::Span<const SymbolValue> symbols,
     const HostPlacement& placement) const {
+  if (placement.offset < 0 || placement.offset > kMaxOffset) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "HostPlacement::offset: found ", placement.offset, ", expected 0 to ", kMaxOffset));
+  }
   std::vector<Tensor> in;
   // Views need not be const; nothing writes to inputs.
   for (const HostTensor& input : inputs) in.push_back(ViewOf(const_cast<HostTensor&>(input)));
   RunOptions options;
   options.symbols = symbols;
   SEAM_ASSIGN_OR_RETURN(std::vector<Tensor> out, InferOutputs(in, options));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const absl::Status status = inputs[i].Check();
+    if (status.ok()) continue;
+    return absl::Status(status.code(),
+                        absl::StrCat("input ", std::string(fusion().name(fusion().inputs()[i])),
+                                     ": ", status.message()));
+  }
   std::vector<HostTensor> outputs;
   for (const Tensor& type : out) {
     SEAM_ASSIGN_OR_RETURN(HostTensor output,

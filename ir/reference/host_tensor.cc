@@ -86,13 +86,16 @@ absl::StatusOr<HostTensor> HostTensor::Make(DType dtype, absl::Span<const int64_
   return MakeStrided(dtype, shape, RowMajorStrides(shape));
 }
 
-absl::StatusOr<HostTensor> HostTensor::MakeStrided(DType dtype, absl::Span<const int64_t> shape,
-                                                   absl::Span<const int64_t> strides) {
+namespace {
+
+absl::StatusOr<int64_t> BytesOf(DType dtype, absl::Span<const int64_t> shape,
+                                absl::Span<const int64_t> strides) {
   const auto error = [&](absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("tensor of shape [", absl::StrJoin(shape, ", "),
                                                    "], strides [", absl::StrJoin(strides, ", "),
                                                    "]: ", what));
   };
+  if (static_cast<int>(dtype) >= kNumDTypes) return error("its dtype does not exist");
   if (shape.size() != strides.size()) return error("one stride per axis expected");
   int64_t last = 0;
   bool empty = false;
@@ -104,18 +107,36 @@ absl::StatusOr<HostTensor> HostTensor::MakeStrided(DType dtype, absl::Span<const
     }
     last += shape[axis] > 1 ? strides[axis] * (shape[axis] - 1) : 0;
   }
-  if (!empty && (last + 1) > kMaxBytes / DTypeBytes(dtype)) return error("more than 2^40 bytes");
+  if (empty) return 0;
+  if (last + 1 > kMaxBytes / DTypeBytes(dtype)) return error("more than 2^40 bytes");
+  return (last + 1) * DTypeBytes(dtype);
+}
+
+}  // namespace
+
+absl::StatusOr<HostTensor> HostTensor::MakeStrided(DType dtype, absl::Span<const int64_t> shape,
+                                                   absl::Span<const int64_t> strides) {
+  const absl::StatusOr<int64_t> bytes = BytesOf(dtype, shape, strides);
+  if (!bytes.ok()) return bytes.status();
   HostTensor tensor;
   tensor.dtype = dtype;
   tensor.shape.assign(shape.begin(), shape.end());
   tensor.strides.assign(strides.begin(), strides.end());
   try {
-    tensor.data.resize(static_cast<size_t>(tensor.span_elements() * DTypeBytes(dtype)));
+    tensor.data.resize(static_cast<size_t>(*bytes));
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for a host tensor ", tensor.ShapeString()));
   }
   return tensor;
+}
+
+absl::Status HostTensor::Check() const {
+  const absl::StatusOr<int64_t> bytes = BytesOf(dtype, shape, strides);
+  if (!bytes.ok()) return bytes.status();
+  if (static_cast<int64_t>(data.size()) >= *bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("found ", data.size(), " bytes of data, expected ",
+                                                 *bytes, " for ", ShapeString()));
 }
 
 int64_t HostTensor::numel() const {

@@ -29,6 +29,9 @@ struct HostTensor {
   static absl::StatusOr<HostTensor> MakeStrided(DType dtype, absl::Span<const int64_t> shape,
                                                 absl::Span<const int64_t> strides);
 
+  // That the invariants hold, for who has filled in the fields. Errors: kInvalidArgument.
+  absl::Status Check() const;
+
   int64_t numel() const;
   // Elements from the start of `data` to one past the last that is addressed; 0 if there is none.
   int64_t span_elements() const;

@@ -313,6 +313,7 @@ absl::StatusOr<SymbolBindings> BindSymbols(const Fusion& fusion, const SymbolBin
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValId v = fusion.inputs()[i];
+    SEAM_RETURN_IF_ERROR(Annotate(inputs[i].Check(), absl::StrCat("input ", fusion.name(v))));
     if (inputs[i].dtype != fusion.dtype(v) ||
         static_cast<int>(inputs[i].shape.size()) != fusion.rank(v)) {
       return absl::InvalidArgumentError(absl::StrCat("input ", fusion.name(v), " is ",

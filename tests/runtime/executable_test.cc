@@ -550,6 +550,29 @@ TEST(Executable, ManyThreadsManySizes) {
   EXPECT_EQ(executable.statistics().prepared, 4);
 }
 
+TEST(RunOnHost, ArgumentsThatDoNotFit) {
+  ASSERT_OK_AND_ASSIGN(executable, CompileText(kScale));
+  const HostTensor whole = *HostTensor::Make(DType::F32, {4, 5});
+  const auto run = [&](const HostTensor& x, int64_t offset = 0) {
+    HostPlacement placement;
+    placement.offset = offset;
+    return std::string(executable.RunOnHost({x}, {}, placement).status().message());
+  };
+  EXPECT_EQ(run(whole), "");
+  HostTensor x = whole;
+  x.data.resize(79);
+  EXPECT_EQ(run(x), "input x: found 79 bytes of data, expected 80 for f32[4, 5]");
+  EXPECT_EQ(std::string(Interpret(executable.fusion(), {}, {x}).status().message()), run(x));
+  x = whole;
+  x.strides = {5};
+  EXPECT_THAT(run(x), HasSubstr("input x: found 2 sizes and 1 strides"));
+  x = whole;
+  x.dtype = static_cast<DType>(99);
+  EXPECT_THAT(run(x), HasSubstr("input x: found no dtype, expected f32[M, N]"));
+  EXPECT_THAT(run(whole, -1), HasSubstr("offset: found -1, expected 0 to"));
+  EXPECT_THAT(run(whole, INT64_MAX / 2), HasSubstr("offset: found"));
+}
+
 TEST(RunOnHost, PutsTensorsWhereTold) {
   for (BackendKind backend : {BackendKind::kReference, BackendKind::kSimulator}) {
     ASSERT_OK_AND_ASSIGN(executable, CompileText("input x: u8[2, 8]\ny = x + 1\n"
