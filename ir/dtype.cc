@@ -18,7 +18,9 @@ constexpr DTypeInfo kDTypes[kNumDTypes] = {
 
 }  // namespace
 
-absl::string_view DTypeName(DType dtype) { return kDTypes[static_cast<int>(dtype)].name; }
+absl::string_view DTypeName(DType dtype) {
+  return static_cast<int>(dtype) < kNumDTypes ? kDTypes[static_cast<int>(dtype)].name : "no dtype";
+}
 
 std::optional<DType> ParseDType(absl::string_view name) {
   for (int d = 0; d < kNumDTypes; ++d) {

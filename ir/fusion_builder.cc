@@ -170,6 +170,8 @@ absl::Status FusionBuilder::CheckOwned(absl::string_view what,
 
 ValId FusionBuilder::Op(OpKind op, absl::Span<const ValId> operands, Attributes attributes) {
   if (!status_.ok()) return ValId();
+  if (static_cast<int>(op) >= kNumOps)
+    return Fail(absl::InvalidArgumentError("this operation does not exist"));
   const OpInfo& info = GetOpInfo(op);
   absl::InlinedVector<TensorType, 4> types;
   types.reserve(operands.size());

@@ -72,6 +72,7 @@ class Typer : public ShapeChecker {
     SEAM_RETURN_IF_ERROR(check(kAttrStop, !attr_.stop.empty(), "stop"));
     SEAM_RETURN_IF_ERROR(check(kAttrStep, !attr_.step.empty(), "step"));
     SEAM_RETURN_IF_ERROR(check(kAttrDType, attr_.dtype != DType::F32, "dtype"));
+    if (static_cast<int>(attr_.dtype) >= kNumDTypes) return Error("its dtype does not exist");
     return check(kAttrValue, attr_.value != 0 || attr_.int_value != 0, "value");
   }
 
@@ -620,6 +621,8 @@ absl::StatusOr<InferredTypes> InferTypes(OpKind op, absl::Span<const TensorType>
 absl::StatusOr<InferredTypes> TypeOfSizes(absl::string_view what, DType dtype,
                                           absl::Span<const SymInt> sizes) {
   InferredTypes types;
+  if (static_cast<int>(dtype) >= kNumDTypes)
+    return absl::InvalidArgumentError(absl::StrCat(what, ": its dtype does not exist"));
   ShapeChecker checker(what, {}, types);
   SEAM_RETURN_IF_ERROR(checker.CheckSizes(sizes));
   checker.AddResult(dtype, sizes);

@@ -11,11 +11,27 @@
 
 namespace seam {
 
+namespace {
+
+absl::Status CheckNumbers(const CompileOptions& options) {
+  const auto error = [](const auto&... parts) {
+    return absl::InvalidArgumentError(absl::StrCat("CompileOptions::", parts...));
+  };
+  if (options.backend > BackendKind::kAuto)
+    return error("backend: found ", static_cast<int>(options.backend), ", which is none");
+  if (options.threads < 0) return error("threads: found ", options.threads, ", expected 0 or more");
+  if (options.ordinal < 0) return error("ordinal: found ", options.ordinal, ", expected 0 or more");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<Executable> Compile(Fusion fusion, const CompileOptions& options) {
   SEAM_RETURN_IF_ERROR(Verify(fusion));
   const auto whole = std::make_shared<const Fusion>(std::move(fusion));
   // Complains about hints that the graph does not know before anything is built.
   SEAM_ASSIGN_OR_RETURN(const SizeBinding hints, BindGiven(*whole, options.size_hints));
+  SEAM_RETURN_IF_ERROR(CheckNumbers(options));
   BackendKind kind = options.backend;
   if (kind == BackendKind::kAuto) {
     const bool gpu = cuda::Nvrtc::Get().ok() && (!options.load || cuda::Driver::Get().ok());

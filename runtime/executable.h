@@ -199,9 +199,10 @@ class Executable {
 };
 
 // Verifies and cuts the graph. Errors: kInternal for a Fusion that does not verify;
-// kInvalidArgument for a segmentation that does not fit it or its schedulers; kUnavailable
-// where the backend's GPU, driver or NVRTC is missing; kNotFound for an unknown device; with
-// complete size hints those of CompileFor.
+// kInvalidArgument for options that do not exist, hints of unknown symbols, outside their range or
+// that contradict each other, and a segmentation that does not fit it or its schedulers;
+// kUnavailable where the backend's GPU, driver or NVRTC is missing; kNotFound for an unknown
+// device; with complete size hints those of CompileFor.
 absl::StatusOr<Executable> Compile(Fusion fusion, const CompileOptions& options = {});
 
 }  // namespace seam

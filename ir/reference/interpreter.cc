@@ -311,6 +311,11 @@ absl::StatusOr<SymbolBindings> BindSymbols(const Fusion& fusion, const SymbolBin
     return absl::InvalidArgumentError(
         absl::StrCat(inputs.size(), " inputs given for ", fusion.inputs().size(), " expected"));
   }
+  for (const auto& [name, value] : given) {
+    if (!fusion.env().Find(name).has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(fusion.name(), " has no symbol ", name));
+    }
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ValId v = fusion.inputs()[i];
     SEAM_RETURN_IF_ERROR(Annotate(inputs[i].Check(), absl::StrCat("input ", fusion.name(v))));

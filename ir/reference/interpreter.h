@@ -22,8 +22,9 @@ namespace seam {
 using SymbolBindings = absl::flat_hash_map<std::string, int64_t>;
 
 // The values of the Fusion's symbols: `given`, and those that follow from the inputs' shapes, where
-// an extent is a lone symbol. Checks that every input has its declared dtype, rank and extents,
-// every symbol its declared range, and that the Fusion's constraints hold. `inputs` in the order of
+// an extent is a lone symbol. Checks that every input holds its elements and has its declared
+// dtype, rank and extents, every symbol is known and in its declared range, and that the Fusion's
+// constraints hold. `inputs` in the order of
 // fusion.inputs().
 absl::StatusOr<SymbolBindings> BindSymbols(const Fusion& fusion, const SymbolBindings& given,
                                            absl::Span<const HostTensor> inputs);

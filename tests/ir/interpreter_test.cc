@@ -389,6 +389,7 @@ TEST(InterpretTest, SymbolsComeFromInputsOrFromTheCaller) {
   EXPECT_NE(error({{"M", 4}}, {Random(DType::I64, {3, 6}, 1)}).find("i64[3, 6]"),
             std::string::npos);
   EXPECT_NE(error({{"M", 4}}, {}).find("0 inputs"), std::string::npos);
+  EXPECT_EQ(error({{"M", 4}, {"Q", 2}}, {input}), "symbolic has no symbol Q");
 }
 
 TEST(InterpretTest, RefusesWhatDoesNotFitInsteadOfDying) {

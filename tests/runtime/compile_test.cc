@@ -47,6 +47,24 @@ TEST(Compile, HintsAreChecked) {
   options.size_hints = {{"M", 0}};
   EXPECT_THAT(std::string(Compile(Parse(kSoftmax), options).status().message()),
               HasSubstr("expected a value in [1, 100000]"));
+  options.size_hints = {{"M", 3}, {"M", 4}};
+  EXPECT_THAT(std::string(Compile(Parse(kSoftmax), options).status().message()),
+              HasSubstr("symbol M is given twice, as 3 and 4"));
+}
+
+TEST(Compile, OptionsThatDoNotExist) {
+  const auto message = [](auto change) {
+    CompileOptions options;
+    options.backend = BackendKind::kSimulator;
+    change(options);
+    return std::string(Compile(Parse(kSoftmax), options).status().message());
+  };
+  EXPECT_THAT(message([](CompileOptions& o) { o.backend = static_cast<BackendKind>(9); }),
+              HasSubstr("CompileOptions::backend: found 9"));
+  EXPECT_THAT(message([](CompileOptions& o) { o.threads = -5; }),
+              HasSubstr("CompileOptions::threads: found -5, expected 0 or more"));
+  EXPECT_THAT(message([](CompileOptions& o) { o.ordinal = -1; }),
+              HasSubstr("CompileOptions::ordinal: found -1, expected 0 or more"));
 }
 
 TEST(Compile, CompleteHintsCompileAtOnce) {
