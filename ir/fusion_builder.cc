@@ -36,6 +36,21 @@ FusionBuilder::FusionBuilder(absl::string_view name, std::shared_ptr<ShapeEnv> e
   fusion_.env_ = std::move(env);
 }
 
+FusionBuilder::FusionBuilder(FusionBuilder&& other) : FusionBuilder("") {
+  *this = std::move(other);
+}
+
+FusionBuilder& FusionBuilder::operator=(FusionBuilder&& other) {
+  fusion_ = std::move(other.fusion_);
+  status_ = std::exchange(
+      other.status_,
+      absl::FailedPreconditionError("this builder has been moved; use the one that it moved to"));
+  location_ = other.location_;
+  by_name_ = std::move(other.by_name_);
+  constrained_ = std::move(other.constrained_);
+  return *this;
+}
+
 ValId FusionBuilder::Fail(absl::Status status) {
   if (status_.ok()) {
     status_ = status.ok() ? absl::InternalError("Fail called without an error") : std::move(status);
@@ -45,6 +60,11 @@ ValId FusionBuilder::Fail(absl::Status status) {
 
 SymInt FusionBuilder::Symbol(absl::string_view name, int64_t lo, int64_t hi) {
   if (!status_.ok()) return SymInt::Invalid();
+  if (lo < 0 || hi > kMaxExtent) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("symbol \"", name, "\": found the range [", lo,
+                                                 ", ", hi, "], expected one in [0, 2^48]")));
+    return SymInt::Invalid();
+  }
   absl::StatusOr<SymInt> symbol = env().NewSymbol(name, lo, hi);
   if (!symbol.ok()) {
     Fail(symbol.status());
@@ -55,7 +75,7 @@ SymInt FusionBuilder::Symbol(absl::string_view name, int64_t lo, int64_t hi) {
 
 bool FusionBuilder::CheckVal(ValId v, absl::string_view what) {
   if (!status_.ok()) return false;
-  if (v.valid() && v.index() < num_vals()) return true;
+  if (IsVal(v)) return true;
   Fail(absl::InvalidArgumentError(absl::StrCat(what, ": no such value")));
   return false;
 }
@@ -341,12 +361,10 @@ std::string FusionBuilder::Label(ValId v) const {
   return name == kUnnamed ? absl::StrCat("value ", v.index()) : fusion_.names_[name];
 }
 
-TensorType FusionBuilder::type(ValId v) const {
-  return v.valid() && v.index() < num_vals() ? fusion_.type(v) : TensorType();
-}
+TensorType FusionBuilder::type(ValId v) const { return IsVal(v) ? fusion_.type(v) : TensorType(); }
 
 SymInt FusionBuilder::extent(ValId v, int axis) const {
-  if (!v.valid() || v.index() >= num_vals()) return SymInt::Invalid();
+  if (!IsVal(v)) return SymInt::Invalid();
   const int rank = fusion_.rank(v);
   if (axis < -rank || axis >= rank) return SymInt::Invalid();
   return fusion_.domain(v)[axis < 0 ? axis + rank : axis].extent;

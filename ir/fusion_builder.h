@@ -32,9 +32,12 @@ class FusionBuilder {
  public:
   explicit FusionBuilder(absl::string_view name);
   FusionBuilder(absl::string_view name, std::shared_ptr<ShapeEnv> env);
+  // Of the other one status() and Finish() say that it has been moved.
+  FusionBuilder(FusionBuilder&& other);
+  FusionBuilder& operator=(FusionBuilder&& other);
 
-  // A new named extent with lo <= extent <= hi, usable wherever an integer is. Error when the name
-  // is taken.
+  // A new named extent with lo <= extent <= hi, both in 0..2^48, usable wherever an integer is.
+  // Error when the name is taken.
   SymInt Symbol(absl::string_view name, int64_t lo = 0, int64_t hi = kMaxExtent);
   ShapeEnv& env() { return *fusion_.env_; }
 
@@ -78,9 +81,9 @@ class FusionBuilder {
   void SetLocation(SourceLoc location) { location_ = location; }
   std::optional<ValId> Find(absl::string_view name) const;  // Among the names given so far.
 
-  TensorType type(ValId v) const;  // f32[] for an invalid id.
-  int rank(ValId v) const { return v.valid() ? fusion_.rank(v) : 0; }
-  DType dtype(ValId v) const { return v.valid() ? fusion_.dtype(v) : DType::F32; }
+  TensorType type(ValId v) const;  // f32[] for an id that is no value's of this builder.
+  int rank(ValId v) const { return IsVal(v) ? fusion_.rank(v) : 0; }
+  DType dtype(ValId v) const { return IsVal(v) ? fusion_.dtype(v) : DType::F32; }
   SymInt extent(ValId v, int axis) const;  // Negative axes count from the end. Invalid if none.
   uint32_t num_vals() const { return fusion_.num_vals(); }
 
@@ -91,6 +94,7 @@ class FusionBuilder {
   absl::StatusOr<Fusion> Finish();
 
  private:
+  bool IsVal(ValId v) const { return v.valid() && v.index() < num_vals(); }
   ValId NewVal(const TensorType& type, ExprId definition);
   ValId OpWithAxes(OpKind op, ValId v, AxisVector axes);
   ValId OpWithSizes(OpKind op, ValId v, SymVector sizes);

@@ -6,9 +6,11 @@
 // depend on its sizes and alignments and never on the calls before it. What a call has worked out
 // is kept, so that the next call with the same sizes only looks it up.
 //
-// Memory: intermediate values share one block per stream, which an Executable keeps until it is
-// destroyed or ReleaseMemory is called. It and outputs that the caller does not bring come from the
-// allocator.
+// Memory: intermediate values share one block: on kCuda one per stream from the allocator, which an
+// Executable keeps until it is destroyed or ReleaseMemory is called; on host backends one per call
+// from the heap. Outputs that the caller does not bring come from the allocator.
+//
+// An Executable that was moved from may be destroyed or assigned to, and nothing else.
 //
 // Thread-safety: Run may be called from many threads at once, also on one stream. Work enqueued
 // must be done before its Executable is destroyed, and before its stream is destroyed.

@@ -36,7 +36,7 @@ Tensor ContiguousTensor(void* data, DType dtype, absl::Span<const int64_t> sizes
 Tensor ViewOf(HostTensor& tensor);
 
 // Where a tensor's elements lie, in elements from its first one: all within [lowest, end). Empty:
-// lowest == end.
+// lowest == end. Sizes are not negative, and there are as many strides.
 struct ElementSpan {
   int64_t lowest = 0;
   int64_t end = 0;

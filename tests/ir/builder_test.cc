@@ -216,6 +216,43 @@ TEST(FusionBuilder, Strides) {
   EXPECT_EQ(StrideError({4, 3}, {0, 1}, false), "");  // Inputs may be expanded tensors.
   EXPECT_THAT(StrideError({4, 3}, {0, 1}, true), HasSubstr("elements overlap"));
   EXPECT_THAT(StrideError({4, 3}, {2, 1}, true), HasSubstr("elements overlap"));
+  EXPECT_EQ(StrideError({2, 3}, {3, 2}, true), "");  // 0, 2, 4, 3, 5, 7.
+}
+
+TEST(FusionBuilder, WhatDoesNotExistIsRefused) {
+  const auto message = [](auto add) {
+    FusionBuilder b("f");
+    add(b, b.Input("x", DType::F32, {4}));
+    return std::string(b.status().message());
+  };
+  const auto none = static_cast<DType>(99);
+  EXPECT_THAT(message([&](FusionBuilder& b, ValId) { b.Input("y", none, {4}); }),
+              HasSubstr("input y: its dtype does not exist"));
+  EXPECT_THAT(message([&](FusionBuilder& b, ValId x) { b.Cast(x, none); }),
+              HasSubstr("cast: its dtype does not exist"));
+  EXPECT_THAT(message([&](FusionBuilder& b, ValId) { b.IntConstant(1, none); }),
+              HasSubstr("its dtype does not exist"));
+  EXPECT_THAT(message([&](FusionBuilder& b, ValId) { b.Constant(1, none); }),
+              HasSubstr("its dtype does not exist"));
+  EXPECT_THAT(message([&](FusionBuilder& b, ValId x) { b.Op(static_cast<OpKind>(255), {x}); }),
+              HasSubstr("operation does not exist"));
+  EXPECT_THAT(message([&](FusionBuilder& b, ValId) { b.Symbol("Q", -5, 4); }),
+              HasSubstr("symbol \"Q\": found the range [-5, 4], expected one in [0, 2^48]"));
+  EXPECT_THAT(message([&](FusionBuilder& b, ValId) { b.Symbol("Q", 0, kMaxExtent + 1); }),
+              HasSubstr("expected one in [0, 2^48]"));
+  FusionBuilder b("f");
+  EXPECT_EQ(b.rank(ValId(7)), 0);
+  EXPECT_EQ(b.dtype(ValId(7)), DType::F32);
+}
+
+TEST(FusionBuilder, MovedFrom) {
+  FusionBuilder b("f");
+  const ValId x = b.Input("x", DType::F32, {4});
+  FusionBuilder moved = std::move(b);
+  moved.Output(moved.Op(OpKind::Exp, {x}));
+  EXPECT_TRUE(moved.Finish().ok());
+  EXPECT_THAT(std::string(b.Finish().status().message()), HasSubstr("has been moved"));
+  EXPECT_FALSE(b.Op(OpKind::Exp, {x}).valid());
 }
 
 TEST(FusionBuilder, SymbolicStridesLeaveConstraints) {
