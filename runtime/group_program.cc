@@ -12,6 +12,9 @@
 namespace seam {
 namespace {
 
+// Groups that are called with more different sizes drop what was chosen before.
+constexpr size_t kMaxChosen = 256;
+
 // Says that a schedule was tuned, for what, and what that brought.
 std::string OriginOf(const TunedSchedule& tuned, const Fusion& group,
                      const ScheduleContext& context) {
@@ -135,9 +138,24 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
 
 }  // namespace
 
+absl::StatusOr<Schedule> GroupProgram::ChooseByHeuristic(SchedulerKind as,
+                                                         const ScheduleContext& context) {
+  std::vector<int64_t> key = {static_cast<int64_t>(as), context.alignment_bytes, context.any_order};
+  key.insert(key.end(), context.sizes.begin(), context.sizes.end());
+  if (const auto it = chosen.find(key); it != chosen.end()) return it->second;
+  const Scheduler* scheduler = FindScheduler(as);
+  if (scheduler == nullptr) {
+    return absl::InternalError(absl::StrCat("group ", id, ": no scheduler ", SchedulerName(as)));
+  }
+  SEAM_ASSIGN_OR_RETURN(Schedule schedule, scheduler->choose(*group, context));
+  if (chosen.size() >= kMaxChosen) chosen.clear();
+  chosen.emplace(std::move(key), schedule);
+  return schedule;
+}
+
 absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
                                                           const ScheduleContext& context,
-                                                          TunedSchedules* tuned) const {
+                                                          TunedSchedules* tuned) {
   Choice choice;
   if (fixed.has_value()) {
     SEAM_ASSIGN_OR_RETURN(choice.variant, FindOrLower(*fixed, ""));
@@ -168,11 +186,7 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
                                        tuned->FilePath(*group, as, context), " is not used, as ",
                                        status.message());
   }
-  const Scheduler* scheduler = FindScheduler(as);
-  if (scheduler == nullptr) {
-    return absl::InternalError(absl::StrCat("group ", id, ": no scheduler ", SchedulerName(as)));
-  }
-  SEAM_ASSIGN_OR_RETURN(choice.chosen, scheduler->choose(*group, context));
+  SEAM_ASSIGN_OR_RETURN(choice.chosen, ChooseByHeuristic(as, context));
   Schedule schedule = *choice.chosen;
   std::string origin = IsTunable(as) ? "chosen by the heuristic" : "";
   const auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == schedule; });

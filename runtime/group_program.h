@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/fusion.h"
@@ -79,22 +80,26 @@ struct GroupProgram {
     std::vector<Schedule> untried;  // The next one last.
   };
   std::vector<Eased> eased;
+  // What the heuristic chose so far, by the scheduler, alignment, order and sizes that it was asked
+  // for: choosing takes longer than anything else of a call that is compiled already.
+  absl::flat_hash_map<std::vector<int64_t>, Schedule> chosen;
 
   // The variant with this schedule if there is one already, else a new one without kernels. The
   // comment of its kernels ends with `origin`.
   absl::StatusOr<std::shared_ptr<Variant>> FindOrLower(const Schedule& schedule,
                                                        absl::string_view origin) const;
-  // The variant for these sizes: with the schedule that `tuned` (may be null) has for them, if that
-  // can be lowered, its guards hold and the device has the room, else with the one that the
-  // heuristic chooses. `as` is the group's scheduler, or kPointwise where a group of views is to be
-  // copied.
+  // The variant for these sizes, all calls on one device: with the schedule that `tuned` (may be
+  // null) has for them, if that can be lowered, its guards hold and the device has the room, else
+  // with the one that the heuristic chooses. `as` is the group's scheduler, or kPointwise where a
+  // group of views is to be copied.
   struct Choice {
     std::shared_ptr<Variant> variant;
     std::string origin;  // "tuned: ...", or why the heuristic chose; empty: there was no choice.
     std::optional<Schedule> chosen;  // By the heuristic, for a call like this one.
   };
   absl::StatusOr<Choice> Choose(SchedulerKind as, const ScheduleContext& context,
-                                TunedSchedules* tuned) const;
+                                TunedSchedules* tuned);
+  absl::StatusOr<Schedule> ChooseByHeuristic(SchedulerKind as, const ScheduleContext& context);
   // Adds a variant, once its kernels are there, to those that FindOrLower finds.
   void Keep(const std::shared_ptr<Variant>& variant);
   // Called where the kernels of what was taken for `chosen` spill so many bytes: has Choose take

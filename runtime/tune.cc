@@ -213,7 +213,7 @@ absl::StatusOr<Executable::Impl::GroupCall> Tuner::OnlyGroup(
 
 absl::StatusOr<std::vector<Schedule>> Tuner::SchedulesOf(const GroupCall& call,
                                                          absl::string_view fields) {
-  const Program program = WholeProgram(call.group);
+  Program program = WholeProgram(call.group);
   SEAM_ASSIGN_OR_RETURN(const GroupProgram::Choice choice,
                         program.groups[0].Choose(call.as, call.context, nullptr));
   const Schedule& heuristic = choice.variant->plan().schedule;

@@ -32,8 +32,7 @@ class Network {
   std::vector<bool> SourceSide(int source, int sink) {
     while (Levels(source, sink)) {
       next_.assign(edges_.size(), 0);
-      while (Push(source, sink, kNever * 2) > 0) {
-      }
+      Push(source, sink, std::numeric_limits<int64_t>::max());
     }
     // All but what still reaches the sink.
     std::vector<bool> inside(edges_.size(), true);
@@ -57,32 +56,36 @@ class Network {
     int64_t capacity;
   };
 
+  // Steps to the sink, of nodes that are no farther from it than the source: what leads nowhere is
+  // not tried.
   bool Levels(int source, int sink) {
     level_.assign(edges_.size(), -1);
-    level_[source] = 0;
-    std::vector<int> queue = {source};
-    for (size_t i = 0; i < queue.size(); ++i) {
+    level_[sink] = 0;
+    std::vector<int> queue = {sink};
+    for (size_t i = 0; i < queue.size() && level_[source] < 0; ++i) {
       for (const Edge& e : edges_[queue[i]]) {
-        if (e.capacity == 0 || level_[e.to] >= 0) continue;
+        if (level_[e.to] >= 0 || edges_[e.to][e.reverse].capacity == 0) continue;
         level_[e.to] = level_[queue[i]] + 1;
         queue.push_back(e.to);
       }
     }
-    return level_[sink] >= 0;
+    return level_[source] >= 0;
   }
 
+  // What gets to the sink of `flow`.
   int64_t Push(int node, int sink, int64_t flow) {
     if (node == sink) return flow;
+    int64_t left = flow;
     for (size_t& i = next_[node]; i < edges_[node].size(); ++i) {
       Edge& e = edges_[node][i];
-      if (e.capacity == 0 || level_[e.to] != level_[node] + 1) continue;
-      const int64_t pushed = Push(e.to, sink, std::min(flow, e.capacity));
-      if (pushed == 0) continue;
+      if (e.capacity == 0 || level_[e.to] != level_[node] - 1) continue;
+      const int64_t pushed = Push(e.to, sink, std::min(left, e.capacity));
       e.capacity -= pushed;
       edges_[e.to][e.reverse].capacity += pushed;
-      return pushed;
+      left -= pushed;
+      if (left == 0) break;  // The edge may take more.
     }
-    return 0;
+    return flow - left;
   }
 
   std::vector<std::vector<Edge>> edges_;
@@ -112,11 +115,16 @@ class SpaceHolds {
   // Adds what is to be kept at this price of a register; the words that it takes at most.
   double Choose(int price) {
     double most = 0;
+    std::vector<int> uses(tile_.values.size());  // By later passes.
+    for (const std::vector<bool>& needed : needed_) {
+      for (size_t id = 0; id < uses.size(); ++id) uses[id] += needed[id];
+    }
     for (size_t pass = 0; pass + 1 < roots_.size(); ++pass) {
+      for (size_t id = 0; id < uses.size(); ++id) uses[id] -= needed_[pass][id];
       // In hand are what was kept before and what this pass computes.
       std::vector<bool> in_hand = Closure(roots_[pass]);
       for (size_t id = 0; id < in_hand.size(); ++id) in_hand[id] = in_hand[id] || kept_[id];
-      most = std::max(most, Cut(pass + 1, in_hand, price));
+      most = std::max(most, Cut(pass + 1, in_hand, uses, price));
     }
     return most;
   }
@@ -187,30 +195,26 @@ class SpaceHolds {
   }
 
   // Two nodes a value: `need` is on the source's side where the passes from `first` on need it,
-  // `make` where they make it themselves.
-  double Cut(size_t first, const std::vector<bool>& in_hand, int price) {
+  // `make` where they make it themselves. `uses`: how many of these passes need a value.
+  double Cut(size_t first, const std::vector<bool>& in_hand, const std::vector<int>& uses,
+             int price) {
     std::vector<int> node(tile_.values.size(), -1);
     std::vector<TileId> values;
-    std::vector<int> uses;
     for (size_t id = 0; id < node.size(); ++id) {
-      int passes = 0;
-      for (size_t p = first; p < needed_.size(); ++p) passes += needed_[p][id];
-      if (passes == 0) continue;
+      if (uses[id] == 0) continue;
       node[id] = 2 + 2 * static_cast<int>(values.size());
       values.push_back(static_cast<TileId>(id));
-      uses.push_back(passes);
     }
     constexpr int kSource = 0, kSink = 1;
     Network network(2 + 2 * static_cast<int>(values.size()));
-    for (size_t i = 0; i < values.size(); ++i) {
-      const TileId id = values[i];
+    for (const TileId id : values) {
       const TileValue& v = tile_.values[id];
       const bool load = IsResidentLoad(v);
       const bool can_stay = in_hand[id] && (load || v.kind != TileKind::Load);
       const int need = node[id], make = node[id] + 1;
       const int64_t keep = static_cast<int64_t>(Words(v) * price) + (load ? 0 : kMargin);
       network.Add(need, make, can_stay ? keep : kNever);
-      if (in_hand[id]) network.Add(make, kSink, load ? kNever : Instructions(v) * uses[i]);
+      if (in_hand[id]) network.Add(make, kSink, load ? kNever : Instructions(v) * uses[id]);
       network.Add(make, need, kNever);
       ForOperands(id, [&](TileId operand) { network.Add(make, node[operand], kNever); });
     }

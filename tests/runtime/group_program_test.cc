@@ -66,6 +66,38 @@ TEST(GroupProgram, EasesWhatSpills) {
   EXPECT_EQ(others->variant->plan().schedule, *others->chosen);
 }
 
+// What was chosen for a call's sizes is not worked out again: this makes CompileFor serve a later
+// Run.
+TEST(GroupProgram, ChoosesOnceForTheSameSizes) {
+  absl::StatusOr<Fusion> fusion = ParseFusion(
+      "fusion f {\n symbol M\n symbol N\n input x: f32[M, N]\n y = softmax(x, axis=-1)\n"
+      "output y\n}");
+  ASSERT_TRUE(fusion.ok()) << fusion.status();
+  GroupProgram group;
+  group.group = std::make_shared<const Fusion>(*std::move(fusion));
+  group.scheduler = SchedulerKind::kReduction;
+  ScheduleContext context{.sizes = {64, 1024}, .device = Devices()[0]};
+  const auto choose = [&] {
+    const auto choice = group.Choose(SchedulerKind::kReduction, context, nullptr);
+    EXPECT_TRUE(choice.ok()) << choice.status();
+    return choice->variant->plan().schedule;
+  };
+  const Schedule first = choose();
+  EXPECT_EQ(choose(), first);
+  EXPECT_EQ(group.chosen.size(), 1u);
+  context.alignment_bytes = 4;
+  EXPECT_FALSE(choose() == first);
+  context.sizes = {64, 1000};
+  choose();
+  EXPECT_EQ(group.chosen.size(), 3u);
+  // More sizes than are kept.
+  for (int64_t m = 1; m <= 600; ++m) {
+    context.sizes = {m, 1000};
+    ASSERT_TRUE(group.ChooseByHeuristic(SchedulerKind::kReduction, context).ok());
+  }
+  EXPECT_LE(group.chosen.size(), 256u);
+}
+
 // Tensors that 32 bits index, but the terms of indices of threads that have no element, not.
 TEST(GroupProgram, HasIndicesOf64BitsWhereTermsNeedThem) {
   absl::StatusOr<Fusion> fusion = ParseFusion(R"(fusion product {
