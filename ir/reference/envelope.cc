@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ir/reference/evaluate.h"
 #include "ir/status.h"
 
 namespace seam {
@@ -37,21 +38,6 @@ std::pair<double, double> AllowedRange(const Envelope& envelope, size_t i, doubl
     return end + sign * (half + slack_ulps * UlpOf(envelope.dtype, end));
   };
   return {widen(low, -1), widen(high, 1)};
-}
-
-// For every value, whether something inexact leads to it.
-std::vector<bool> InexactValues(const Fusion& fusion) {
-  std::vector<bool> inexact(fusion.num_vals(), false);
-  for (uint32_t i = 0; i < fusion.num_exprs(); ++i) {
-    const ExprId e(i);
-    const OpInfo& op = fusion.info(e);
-    const bool accumulates = op.kind == OpKind::Sum || op.kind == OpKind::Prod ||
-                             op.op_class == OpClass::Welford || op.op_class == OpClass::Library;
-    bool result = op.max_ulps > 0 || (accumulates && IsFloat(fusion.dtype(fusion.result(e))));
-    for (ValId operand : fusion.operands(e)) result = result || inexact[operand.index()];
-    for (int r = 0; r < fusion.num_results(e); ++r) inexact[fusion.result(e, r).index()] = result;
-  }
-  return inexact;
 }
 
 bool IsWithin(const Envelope& envelope, size_t i, Scalar value, double slack_ulps) {
@@ -92,7 +78,7 @@ absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
                                                     const SymbolBindings& given,
                                                     absl::Span<const HostTensor> inputs, int runs,
                                                     uint64_t seed) {
-  const std::vector<bool> inexact = InexactValues(fusion);
+  const std::vector<bool> inexact = reference::InexactValues(fusion);
   std::vector<Envelope> envelopes(fusion.outputs().size());
   for (size_t i = 0; i < envelopes.size(); ++i) {
     envelopes[i].exact = !inexact[fusion.outputs()[i].index()];

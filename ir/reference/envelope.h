@@ -2,8 +2,9 @@
 //
 // The table bounds the error of every operation (OpInfo::max_ulps), and reductions may be summed in
 // any order in their compute type. The interpreter, run several times with every inexact result
-// moved within its bound, gives a range per element that correct implementations stay in, whatever
-// the graph amplifies or cancels on the way. Sums and differences that came out on both sides of
+// moved within its bound, and every f32 result of such operands rounded up or down, gives a range
+// per element that correct implementations stay in, whatever the graph amplifies or cancels on the
+// way. Sums and differences that came out on both sides of
 // zero are zero in a last run, since a logarithm or a quotient jumps there. Exact graphs have
 // ranges of one value: there the comparison is bit for bit.
 //

@@ -281,11 +281,11 @@ Dense MakeDense(DType dtype, Shape shape, std::vector<Scalar> elements) {
           std::make_shared<const std::vector<Scalar>>(std::move(elements))};
 }
 
-bool Noise::Coin() {
+bool Noise::Coin(uint64_t result) {
   if (mode_ == Perturbation::kPattern) {
     // The rows of a Hadamard matrix: columns 1..7 are balanced, and so is any pair of them.
     static_assert(kNumPatterns == 8);
-    return std::popcount(seed_ & (1 + result_ % (kNumPatterns - 1))) % 2 == 0;
+    return std::popcount(seed_ & (1 + result % (kNumPatterns - 1))) % 2 == 0;
   }
   return (Next() & 1) != 0;
 }
@@ -313,8 +313,26 @@ double Noise::Move(double value, double bound) {
   return Coin() ? value + bound : value - bound;
 }
 
+double Noise::MoveRounding(double value, double bound) {
+  return Coin(rounding_) ? value + bound : value - bound;
+}
+
+std::vector<bool> InexactValues(const Fusion& fusion) {
+  std::vector<bool> inexact(fusion.num_vals(), false);
+  for (uint32_t i = 0; i < fusion.num_exprs(); ++i) {
+    const ExprId e(i);
+    const OpInfo& op = fusion.info(e);
+    const bool accumulates = op.kind == OpKind::Sum || op.kind == OpKind::Prod ||
+                             op.op_class == OpClass::Welford || op.op_class == OpClass::Library;
+    bool result = op.max_ulps > 0 || (accumulates && IsFloat(fusion.dtype(fusion.result(e))));
+    for (ValId operand : fusion.operands(e)) result = result || inexact[operand.index()];
+    for (int r = 0; r < fusion.num_results(e); ++r) inexact[fusion.result(e, r).index()] = result;
+  }
+  return inexact;
+}
+
 Dense Pointwise(OpKind kind, DType out, const Shape& shape, absl::Span<const Dense> operands,
-                Noise& noise) {
+                bool moved, Noise& noise) {
   const size_t numel = static_cast<size_t>(NumElements(shape));
   std::vector<Scalar> result(numel);
   // Operands of the result's shape are read in place, single elements from a block of repetitions,
@@ -344,6 +362,12 @@ Dense Pointwise(OpKind kind, DType out, const Shape& shape, absl::Span<const Den
   const double ulps = op.max_ulps + (in == DType::F64 ? 1 : 0);
   const bool inexact = noise.active() && op.max_ulps > 0 && IsFloat(out);
   if (inexact) noise.NextResult();
+  // An operand that is off by a little is rounded anew with all that follows, which counts where
+  // terms cancel afterwards: up or down, so that a few runs reach what all values of the operand
+  // may lead to. A cast rounds more than operands move; of f64 nothing is left unrounded here.
+  const bool rounds_anew = moved && noise.active() && !inexact && kind != OpKind::Cast &&
+                           out == DType::F32 && in == DType::F32;
+  if (rounds_anew) noise.NextRounding();
   std::vector<const Scalar*> args(sources.size());
   for (size_t first = 0; first < numel; first += kBlock) {
     const size_t n = std::min(kBlock, numel - first);
@@ -353,6 +377,14 @@ Dense Pointwise(OpKind kind, DType out, const Shape& shape, absl::Span<const Den
     }
     if (kind == OpKind::Cast) {
       CastScalars(in, out, args[0], block, n);
+    } else if (rounds_anew) {
+      EvalElementwiseUnrounded(kind, in, args.data(), block, n);
+      for (size_t i = 0; i < n; ++i) {
+        const double value = block[i].f, rounded = RoundToDType(out, value);
+        block[i].f = rounded == value || !std::isfinite(rounded)
+                         ? rounded
+                         : RoundToDType(out, noise.MoveRounding(value, UlpOf(out, value) / 2));
+      }
     } else if (!inexact) {
       EvalElementwise(kind, in, out, args.data(), block, n);
     } else {

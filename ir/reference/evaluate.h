@@ -36,24 +36,33 @@ class Noise {
   bool active() const { return mode_ != Perturbation::kNone; }
   // Called before the elements of each inexact result.
   void NextResult() { ++result_; }
+  // Called before those of each exact result that is rounded anew. Patterns count both by
+  // themselves: they stay the same for inexact results, however many others lie between.
+  void NextRounding() { ++rounding_; }
   // value + bound, value - bound or, by the mode, a value between; `value` if it is not finite.
   double Move(double value, double bound);
-  bool Coin();      // One of two ways.
-  int Pick(int n);  // One of n.
+  // The same for what only its rounding moves, at one of the ends.
+  double MoveRounding(double value, double bound);
+  bool Coin() { return Coin(result_); }  // One of two ways.
+  int Pick(int n);                       // One of n.
 
  private:
+  bool Coin(uint64_t result);
   uint64_t Next();  // Random bits.
 
   const Perturbation mode_;
   const uint64_t seed_;
   uint64_t state_;
-  uint64_t result_ = 0;
+  uint64_t result_ = 0, rounding_ = 0;
 };
 
+// For every value, whether something inexact leads to it: whether noise moves it.
+std::vector<bool> InexactValues(const Fusion& fusion);
+
 // An elementwise operation or cast. Operands have the rank of `shape` or 0; extents of 1 are
-// repeated.
+// repeated. `moved`: the noise has moved some operand.
 Dense Pointwise(OpKind kind, DType out, const Shape& shape, absl::Span<const Dense> operands,
-                Noise& noise);
+                bool moved, Noise& noise);
 
 // Sum ... ArgMin over `axes`, ascending.
 Dense Reduce(OpKind kind, DType out, const Dense& operand, absl::Span<const int32_t> axes,

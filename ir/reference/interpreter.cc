@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/footprint.h"
@@ -45,6 +46,7 @@ class Interpreter {
         noise_(options.perturbation, options.seed),
         signs_(options.signs),
         cancel_(options.cancel),
+        moved_(reference::InexactValues(fusion)),
         vals_(fusion.num_vals()),
         remaining_uses_(fusion.num_vals()) {
     if (signs_ != nullptr) signs_->of.resize(fusion.num_exprs());
@@ -166,6 +168,10 @@ class Interpreter {
     return absl::OkStatus();
   }
 
+  bool AnyOperandMoved(ExprId e) const {
+    return absl::c_any_of(fusion_.operands(e), [&](ValId v) { return moved_[v.index()]; });
+  }
+
   void SeeSigns(ExprId e, const Dense& value) {
     std::vector<uint8_t>& signs = signs_->of[e.index()];
     if (signs.empty()) {
@@ -197,7 +203,7 @@ class Interpreter {
     switch (fusion_.info(e).op_class) {
       case OpClass::Elementwise:
       case OpClass::Cast:
-        return reference::Pointwise(op, dtype, shape, operands, noise_);
+        return reference::Pointwise(op, dtype, shape, operands, AnyOperandMoved(e), noise_);
       case OpClass::Reduction:
         return reference::Reduce(op, dtype, operands[0], attributes.axes, noise_);
       case OpClass::Broadcast:
@@ -297,6 +303,7 @@ class Interpreter {
   Noise noise_;
   SignsSeen* const signs_;
   const bool cancel_;
+  const std::vector<bool> moved_;  // By the noise, where there is some.
   std::vector<Dense> vals_;
   std::vector<int64_t> remaining_uses_;
   int64_t live_bytes_ = 0;

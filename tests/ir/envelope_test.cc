@@ -71,6 +71,36 @@ TEST(EnvelopeTest, AcceptsF32ArithmeticAndRefusesMistakes) {
   }
 }
 
+// A rotation of values that share a scale: where the two products cancel, what is left is how each
+// was rounded, which depends on the scale's last bit.
+TEST(EnvelopeTest, FollowsRoundingsWhereTermsCancel) {
+  const int64_t n = 100000;
+  FusionBuilder b("rotation");
+  std::vector<ValId> in;
+  for (const char* name : {"q", "k", "l", "c", "s"}) in.push_back(b.Input(name, DType::F32, {n}));
+  const ValId scale = b.Op(OpKind::Rsqrt, {b.Op(OpKind::Abs, {in[0]})});
+  b.Output(b.Sub(b.Mul(b.Mul(in[1], scale), in[3]), b.Mul(b.Mul(in[2], scale), in[4])));
+  const Fusion fusion = b.Finish().value();
+  std::vector<HostTensor> inputs;
+  for (uint64_t seed = 1; seed <= in.size(); ++seed)
+    inputs.push_back(Random(DType::F32, {n}, seed));
+  const Envelope envelope = MakeEnvelopes(fusion, {}, inputs).value()[0];
+  // The scale is `ulps` units in its last place off, and one factor by `error`.
+  const auto run = [&](int ulps, float error) {
+    HostTensor y = HostTensor::Make(DType::F32, {n}).value();
+    for (int64_t i = 0; i < n; ++i) {
+      const auto at = [&](int input) { return static_cast<float>(inputs[input].at({i}).f); };
+      const double exact = 1 / std::sqrt(std::fabs(static_cast<double>(at(0))));
+      const float r = static_cast<float>(exact + ulps * UlpOf(DType::F32, exact));
+      y.set({i}, FloatScalar(at(1) * r * at(3) - at(2) * r * (at(4) * (1 + error))));
+    }
+    return CheckWithin(envelope, y);
+  };
+  for (const int ulps : {-1, 0, 1}) EXPECT_TRUE(run(ulps, 0).ok()) << ulps << ": " << run(ulps, 0);
+  EXPECT_FALSE(run(0, 1e-6f).ok());
+  EXPECT_FALSE(run(30, 0).ok());
+}
+
 TEST(EnvelopeTest, ExactGraphsMustAgreeInEveryBit) {
   FusionBuilder b("exact");
   const ValId x = b.Input("x", DType::F32, {64});
