@@ -14,8 +14,9 @@ namespace seam::kernel {
 // The most, over all CTAs, threads and turns, of what is made of parameters alone, of what is
 // divided, and of the positive terms, or the negative ones, of any sum that has both: of the
 // kernel's parameters, in its environment; 0 if nothing may be beyond 32 bits. Terms of one sign
-// are no larger than their sum. Invalid where that is no expression that SymInt can hold. Linear in the distinct nodes of the kernel's indices, loop bounds and
-// conditions, times what adding up their terms takes.
+// are no larger than their sum. Invalid where that is no expression that SymInt can hold. Linear in
+// the distinct nodes of the kernel's indices, loop bounds and conditions, times what adding up
+// their terms takes.
 SymInt LargestNumber(const Kernel& kernel);
 
 }  // namespace seam::kernel
