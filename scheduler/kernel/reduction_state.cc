@@ -81,7 +81,7 @@ StateOperands NeutralState(const TileReduction& reduction) {
   if (reduction.op == OpKind::Welford) return StateOperands(3, zero);
   if (IsArg(reduction.op)) {
     return {Operand::Const(dtype, ReduceIdentity(reduction.op, dtype)),
-            BlockWriter::Number(DType::I64, kNoPosition)};
+            Operand::Const(DType::I64, IntScalar(kNoPosition))};
   }
   const Operand identity = Operand::Const(dtype, ReduceIdentity(reduction.op, dtype));
   if (reduction.exponential) return {identity, zero};
