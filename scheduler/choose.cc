@@ -35,10 +35,11 @@ class Sizes {
   const ScheduleContext& context_;
 };
 
+using TensorBytes = std::vector<std::pair<ValId, int64_t>>;
+
 // What the group moves of each of its inputs and outputs: of an input that it only slices or looks
 // things up in as much as these return, at most all.
-absl::StatusOr<std::vector<std::pair<ValId, int64_t>>> BytesOfTensors(const Fusion& group,
-                                                                      const Sizes& sizes) {
+absl::StatusOr<TensorBytes> BytesOfTensors(const Fusion& group, const Sizes& sizes) {
   std::vector<SymInt> read(group.num_vals(), 0);
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
@@ -47,7 +48,7 @@ absl::StatusOr<std::vector<std::pair<ValId, int64_t>>> BytesOfTensors(const Fusi
       read[v.index()] += group.type(ReadsInPart(group, e, k) ? group.result(e) : v).numel();
     }
   }
-  std::vector<std::pair<ValId, int64_t>> bytes;
+  TensorBytes bytes;
   const auto add = [&](ValId v, SymInt elements) -> absl::Status {
     SEAM_ASSIGN_OR_RETURN(const int64_t n, sizes.Of(elements));
     bytes.emplace_back(v, n * DTypeBytes(group.dtype(v)));
@@ -60,8 +61,7 @@ absl::StatusOr<std::vector<std::pair<ValId, int64_t>>> BytesOfTensors(const Fusi
 }
 
 // Large: at least a quarter of what is moved of the tensor of which most is.
-absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes& sizes) {
-  SEAM_ASSIGN_OR_RETURN(const auto tensors, BytesOfTensors(group, sizes));
+std::vector<ValId> LargeOf(const TensorBytes& tensors) {
   int64_t most = 0;
   for (const auto& [v, bytes] : tensors) most = std::max(most, bytes);
   std::vector<ValId> large;
@@ -69,6 +69,12 @@ absl::StatusOr<std::vector<ValId>> LargeTensors(const Fusion& group, const Sizes
     if (bytes * 4 >= most) large.push_back(v);
   }
   return large;
+}
+
+int64_t SumOf(const TensorBytes& tensors) {
+  int64_t all = 0;
+  for (const auto& [v, bytes] : tensors) all += bytes;
+  return all;
 }
 
 // The symbols that make extents of the group 0, pinned to their values: a kernel that knows which
@@ -129,8 +135,8 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
     SEAM_ASSIGN_OR_RETURN(const int64_t n, sizes.Of(results));
     sized.finished = std::max(sized.finished, n);
   }
-  SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large, LargeTensors(group, sizes));
-  for (ValId v : large) {
+  SEAM_ASSIGN_OR_RETURN(const TensorBytes tensors, BytesOfTensors(group, sizes));
+  for (ValId v : LargeOf(tensors)) {
     sized.widest_bytes = std::max(sized.widest_bytes, DTypeBytes(group.dtype(v)));
     sized.narrowest_bytes = std::min(sized.narrowest_bytes, DTypeBytes(group.dtype(v)));
     if (!absl::c_linear_search(group.inputs(), v)) {
@@ -150,9 +156,7 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
 absl::StatusOr<int64_t> MovedBytes(const SizedGroup& sized) {
   SEAM_ASSIGN_OR_RETURN(const auto tensors,
                         BytesOfTensors(*sized.group, Sizes(*sized.group, sized.context)));
-  int64_t all = 0;
-  for (const auto& [v, bytes] : tensors) all += bytes;
-  return all;
+  return SumOf(tensors);
 }
 
 absl::StatusOr<int64_t> ValueOf(const SizedGroup& sized, SymInt expression) {
@@ -212,14 +216,14 @@ void AddLines(const SizedGroup& sized, Schedule& s) {
 
 absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
   const Fusion& group = *sized.group;
-  SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large,
-                        LargeTensors(group, Sizes(group, sized.context)));
+  SEAM_ASSIGN_OR_RETURN(const TensorBytes tensors,
+                        BytesOfTensors(group, Sizes(group, sized.context)));
   bool along_rows = false, along_columns = false;
   const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
   const auto column =
       std::find_if_not(sized.shape.order.rbegin(), sized.shape.order.rend(), is_row);
   if (sized.shape.rows.empty() || column == sized.shape.order.rend()) return false;
-  for (ValId v : large) {
+  for (ValId v : LargeOf(tensors)) {
     for (const std::vector<AxisId>& order : MemoryOrders(group, sized.shape, v)) {
       if (absl::c_all_of(order, is_row)) continue;
       const AxisId fastest = order.back();
@@ -236,7 +240,8 @@ absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
 absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {
   const Fusion& group = *sized.group;
   const Sizes sizes(group, sized.context);
-  SEAM_ASSIGN_OR_RETURN(const std::vector<ValId> large, LargeTensors(group, sizes));
+  SEAM_ASSIGN_OR_RETURN(const TensorBytes tensors, BytesOfTensors(group, sizes));
+  const std::vector<ValId> large = LargeOf(tensors);
   // Alignment: what the vectors need of it, capped by what there is.
   schedule.alignment_bytes = std::min(16, sized.context.alignment_bytes);
   SEAM_ASSIGN_OR_RETURN(const std::vector<SymbolFact> pinned, FactsOfEmptyAxes(sized, sizes));
@@ -246,8 +251,7 @@ absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {
   // 8 lanes' elements of a line take 4 times as many transactions as with a vector of 1, the
   // others' a quarter of the instructions.
   constexpr double kLeast = 1.0 / 16;
-  SEAM_ASSIGN_OR_RETURN(const int64_t moved, MovedBytes(sized));
-  const double limit = kLeast * static_cast<double>(moved);
+  const double limit = kLeast * static_cast<double>(SumOf(tensors));
   auto by_element = [&](const std::vector<SymbolFact>& facts,
                         double most) -> absl::StatusOr<double> {
     TraceOptions options;

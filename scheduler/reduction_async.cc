@@ -28,6 +28,8 @@ bool GainsAhead(const SizedGroup& sized, const Schedule& s) {
   const int64_t at_once = s.rows_at_once();
   if (sized.rows <= at_once) return false;
   if (!sized.shape.crossed()) return sized.large_inputs == 1 && sized.run < sized.columns;
+  // Of long rows that are only read there are several CTAs an SM: other CTAs' are on their way.
+  if (sized.large_outputs == 0 && s.cluster == 1 && sized.columns > kCtaColumns) return false;
   return sized.widest_bytes < 4 || (s.min_ctas_per_sm == 1 && sized.rows <= kFewTurns * at_once);
 }
 
@@ -120,9 +122,6 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   t.async = true;
   if (s.grid > 0) {
     if (!GainsAhead(sized, s)) return;
-    // Long rows that are only read, several CTAs an SM (kReadPieces): other CTAs' are on their way.
-    constexpr int64_t kLongColumns = 12288;
-    if (sized.large_outputs == 0 && s.cluster == 1 && sized.columns > kLongColumns) return;
     // Two rows at a time, of which one is folded while the other is loaded and stored.
     constexpr int kLeastWarps = 5, kMostWarps = 8, kTwoRowsRegisters = 72;
     if (s.cluster == 1 && s.row_warps == 1 && s.lanes_per_row == 32 &&

@@ -124,12 +124,11 @@ constexpr int64_t kUnevenNarrowColumns = 131072;
 // Registers beside what a thread keeps of weights of wider elements, which take whole words.
 constexpr int kWideWeightRegisters = 20;
 
-// Columns that one CTA handles as well, beside weights of wider elements, where it keeps states of
-// columns, and elsewhere.
+// The same as kCtaColumns beside weights of wider elements, of uneven rows, and where a CTA keeps
+// states of columns.
 constexpr int64_t kWideWeightsCtaColumns = 8192;
-constexpr int64_t kCtaColumns = 12288, kUnevenCtaColumns = 16384, kStatesCtaColumns = 12288,
-                  kOneStateCtaColumns = 8192, kFewRowsCtaColumns = 8192,
-                  kWideStatesCtaColumns = 6144;
+constexpr int64_t kUnevenCtaColumns = 16384, kStatesCtaColumns = 12288, kOneStateCtaColumns = 8192,
+                  kFewRowsCtaColumns = 8192, kWideStatesCtaColumns = 6144;
 
 // Of a row beside weights that one CTA takes in turn: two a thread of whole warps.
 constexpr int64_t kUnmaskedVectors = 64;

@@ -31,6 +31,8 @@ inline constexpr int kUnpackedWords = 34;
 inline constexpr int kEndWords = 8;
 // Registers for the addresses of a thread's many single elements.
 inline constexpr int kSingleWords = 12;
+// Columns of a row that one CTA handles as well as a cluster.
+inline constexpr int64_t kCtaColumns = 12288;
 // Registers for what a thread has beside a row and the states of its columns, and the same where
 // copies bring rows to CTAs of their own.
 inline constexpr int kOtherRegisters = 40, kAheadRegisters = 48;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
@@ -90,24 +91,29 @@ class Fit {
 // How many points an access has, each of which it moves an element at.
 class Points {
  public:
-  Points(const SizedGroup& sized, const TracedKernel& traced)
-      : sized_(sized), traced_(traced), varies_(kernel::VaryingWithRow(traced.tile)) {}
+  static absl::StatusOr<Points> Of(const SizedGroup& sized, const TracedKernel& traced) {
+    Points points(traced.tile);
+    for (size_t p = 0; p < traced.arguments.size(); ++p) {
+      SEAM_ASSIGN_OR_RETURN(points.values_[traced.tile.parameters[p].node()],
+                            ValueOf(sized, traced.arguments[p]));
+    }
+    return points;
+  }
 
-  absl::StatusOr<double> Of(SymInt index, SymInt predicate, const std::vector<int>& lets) const {
-    const TileKernel& tile = traced_.tile;
+  absl::StatusOr<double> Count(SymInt index, SymInt predicate, const std::vector<int>& lets) {
     const auto depends = [&](SymInt symbol) {
       return symbol.is_symbolic() &&
              (kernel::DependsOn(index, symbol) || kernel::DependsOn(predicate, symbol));
     };
-    const bool of_rows = depends(tile.row) || absl::c_any_of(lets, [&](int let) {
-                           return varies_[tile.lets[let].value];
+    const bool of_rows = depends(tile_->row) || absl::c_any_of(lets, [&](int let) {
+                           return varies_[tile_->lets[let].value];
                          });
     int64_t rows = 1, columns = 1;
     if (of_rows) {
-      SEAM_ASSIGN_OR_RETURN(rows, Value(tile.rows));
+      SEAM_ASSIGN_OR_RETURN(rows, Value(tile_->rows));
     }
     SymInt column;
-    for (const TileSpace& space : tile.spaces) {
+    for (const TileSpace& space : tile_->spaces) {
       if (!depends(space.column)) continue;
       SEAM_ASSIGN_OR_RETURN(columns, Value(space.extent));
       column = space.column;
@@ -117,45 +123,44 @@ class Points {
   }
 
  private:
-  // An expression of the kernel's parameters.
+  explicit Points(const TileKernel& tile) : tile_(&tile), varies_(kernel::VaryingWithRow(tile)) {}
+
   absl::StatusOr<int64_t> Value(SymInt e) const {
-    for (size_t p = 0; p < traced_.tile.parameters.size(); ++p) {
-      if (!kernel::DependsOn(e, traced_.tile.parameters[p])) continue;
-      SEAM_ASSIGN_OR_RETURN(const int64_t value, ValueOf(sized_, traced_.arguments[p]));
-      e = kernel::Substitute(e, traced_.tile.parameters[p], value);
-    }
-    return Evaluate(e, [](const SymNode*) { return std::nullopt; });
+    return Evaluate(e, [&](const SymNode* symbol) -> std::optional<int64_t> {
+      const auto known = values_.find(symbol);
+      return known == values_.end() ? std::nullopt : std::make_optional(known->second);
+    });
   }
 
   // The part of so many rows and columns where `predicate` holds, by a sample of them: a sequence
   // of low discrepancy. All of them where it follows from data.
-  double Wanted(SymInt predicate, int64_t rows, SymInt column, int64_t columns) const {
+  double Wanted(SymInt predicate, int64_t rows, SymInt column, int64_t columns) {
     if (!predicate.is_symbolic()) return predicate.is_same(0) ? 0 : 1;
     constexpr int kPoints = 256;
     // The powers of the plastic number's inverse, which spread points evenly over a square. Source:
     // M. Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018.
     constexpr double kAlongRows = 0.7548776662466927, kAlongColumns = 0.5698402909980532;
-    const auto at = [](int i, double step, int64_t extent) {
+    const auto place = [&](SymInt symbol, int i, double step, int64_t extent) {
       const double x = 0.5 + i * step;
-      return static_cast<int64_t>((x - std::floor(x)) * static_cast<double>(extent));
+      if (symbol.is_symbolic()) {
+        values_[symbol.node()] =
+            static_cast<int64_t>((x - std::floor(x)) * static_cast<double>(extent));
+      }
     };
     int wanted = 0;
     for (int i = 0; i < kPoints; ++i) {
-      SymInt here = predicate;
-      if (traced_.tile.row.is_symbolic())
-        here = kernel::Substitute(here, traced_.tile.row, at(i, kAlongRows, rows));
-      if (column.is_symbolic())
-        here = kernel::Substitute(here, column, at(i, kAlongColumns, columns));
-      const absl::StatusOr<int64_t> holds = Value(here);
+      place(tile_->row, i, kAlongRows, rows);
+      place(column, i, kAlongColumns, columns);
+      const absl::StatusOr<int64_t> holds = Value(predicate);
       if (!holds.ok()) return 1;
       wanted += *holds != 0;
     }
     return static_cast<double>(wanted) / kPoints;
   }
 
-  const SizedGroup& sized_;
-  const TracedKernel& traced_;
-  const std::vector<bool> varies_;
+  const TileKernel* tile_;
+  std::vector<bool> varies_;
+  absl::flat_hash_map<const SymNode*, int64_t> values_;  // Of parameters, and of a point.
 };
 
 }  // namespace
@@ -177,8 +182,10 @@ absl::StatusOr<double> BytesByElement(const SizedGroup& sized, const TracedKerne
   double bytes = 0;
   const auto add = [&](int buffer, SymInt index, SymInt predicate,
                        const std::vector<int>& lets) -> absl::Status {
-    if (!points) points.emplace(sized, traced);
-    SEAM_ASSIGN_OR_RETURN(const double n, points->Of(index, predicate, lets));
+    if (!points) {
+      SEAM_ASSIGN_OR_RETURN(points, Points::Of(sized, traced));
+    }
+    SEAM_ASSIGN_OR_RETURN(const double n, points->Count(index, predicate, lets));
     bytes += n * DTypeBytes(tile.buffers[buffer].dtype);
     return absl::OkStatus();
   };

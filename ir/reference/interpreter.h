@@ -24,8 +24,7 @@ using SymbolBindings = absl::flat_hash_map<std::string, int64_t>;
 // The values of the Fusion's symbols: `given`, and those that follow from the inputs' shapes, where
 // an extent is a lone symbol. Checks that every input holds its elements and has its declared
 // dtype, rank and extents, every symbol is known and in its declared range, and that the Fusion's
-// constraints hold. `inputs` in the order of
-// fusion.inputs().
+// constraints hold. `inputs` in the order of fusion.inputs().
 absl::StatusOr<SymbolBindings> BindSymbols(const Fusion& fusion, const SymbolBindings& given,
                                            absl::Span<const HostTensor> inputs);
 
@@ -71,8 +70,8 @@ struct InterpretOptions {
 
 // The Fusion's outputs, in order, with the strides that it declares. `inputs` may have any strides.
 // Errors: those of BindSymbols; kInvalidArgument where an output's elements would lie in one place;
-// kResourceExhausted above max_bytes, naming the expression. About 10
-// ns an element for a cheap operation.
+// kResourceExhausted above max_bytes, naming the expression. About 10 ns an element for a cheap
+// operation.
 absl::StatusOr<std::vector<HostTensor>> Interpret(const Fusion& fusion, const SymbolBindings& given,
                                                   absl::Span<const HostTensor> inputs,
                                                   const InterpretOptions& options = {});

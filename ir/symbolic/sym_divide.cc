@@ -161,7 +161,10 @@ std::optional<Poly> InDigits(const Poly& p) {
       const Poly next = Expand((*divisions)[i].node()->children[1]);
       ratio = DivideExactly(next, divisor);
       if (!ratio) return std::nullopt;
-      digit = Remainder(high, Build(*ratio));
+      const SymInt radix = Build(*ratio);
+      // (x//a)//b is x//(a*b) for positive b only.
+      if (i > 0 && RangeOf(radix).lo < 0) return std::nullopt;
+      digit = Remainder(high, radix);
       high = (*divisions)[i];
       divisor = next;
     }
@@ -179,37 +182,39 @@ std::optional<Poly> InDigits(const Poly& p) {
 // constant.
 bool DropLowDigits(SymInt& n, Poly& d) {
   const Poly shown = TermsOf(n), expanded = Expand(n);
-  absl::InlinedVector<Poly, 3> forms = {shown, expanded};
+  const auto drop = [&](const Poly& terms, const Poly& g, const Poly& k) {
+    Division split = DividePolys(terms, g);
+    if (!split.rest.valid || split.quotient.is_constant()) return false;
+    // Only terms that g divides whole belong to the high part.
+    const SymInt low = Build(split.rest), g_sym = Build(g);
+    SymInt carry;
+    if (ProveWithin(low, 0, g_sym)) {
+      carry = 0;
+    } else if (ProveWithin(low, -g_sym, 0)) {
+      carry = -1;
+    } else {
+      return false;
+    }
+    const SymInt high = Build(split.quotient) + carry;
+    if (!high.is_valid()) return false;
+    n = high;
+    d = k;
+    return true;
+  };
   absl::InlinedVector<Poly, 4> candidates = RadixCandidates(shown, expanded, d);
-  if (std::optional<Poly> digits = InDigits(expanded)) {
-    forms.push_back(*std::move(digits));
-    candidates.push_back(d);
-  }
   for (const Poly& g : candidates) {
     const std::optional<Poly> k = DivideExactly(d, g);
-    if (!k || (k->is_constant(1) && forms.size() == 2)) continue;
-    const SymInt g_sym = Build(g);
-    for (const Poly& terms : forms) {
-      Division split = DividePolys(terms, g);
-      if (!split.rest.valid || split.quotient.is_constant()) continue;
-      // Only terms that g divides whole belong to the high part.
-      const SymInt low = Build(split.rest);
-      SymInt carry;
-      if (ProveWithin(low, 0, g_sym)) {
-        carry = 0;
-      } else if (ProveWithin(low, -g_sym, 0)) {
-        carry = -1;
-      } else {
-        continue;
-      }
-      const SymInt high = Build(split.quotient) + carry;
-      if (!high.is_valid()) continue;
-      n = high;
-      d = *k;
-      return true;
-    }
+    if (!k || k->is_constant(1)) continue;
+    if (drop(shown, g, *k) || drop(expanded, g, *k)) return true;
   }
-  return false;
+  // In digits all of d may be what separates them.
+  const std::optional<Poly> digits = InDigits(expanded);
+  if (!digits) return false;
+  candidates.push_back(d);
+  return absl::c_any_of(candidates, [&](const Poly& g) {
+    const std::optional<Poly> k = DivideExactly(d, g);
+    return k && drop(*digits, g, *k);
+  });
 }
 
 // (m + z//c)//b = (c*m + z)//(c*b) for positive b.
