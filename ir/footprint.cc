@@ -10,17 +10,14 @@
 namespace seam {
 namespace {
 
-using Term = Footprint::Term;
-using Terms = Footprint::Terms;
-
 constexpr int kMaxSteps = 4096;
 
 // The same sums in as few terms as possible, by ascending steps.
-Terms Simplified(Terms terms) {
+Footprint::Terms Simplified(Footprint::Terms terms) {
   std::sort(terms.begin(), terms.end(),
-            [](const Term& a, const Term& b) { return a.step < b.step; });
-  Terms result;
-  for (const Term& term : terms) {
+            [](const Footprint::Term& a, const Footprint::Term& b) { return a.step < b.step; });
+  Footprint::Terms result;
+  for (const Footprint::Term& term : terms) {
     if (term.step == 0 || term.count == 0) continue;
     // Multiples up to `count` reach the next multiple of a larger step: no gap is left between.
     if (!result.empty() && term.step % result.back().step == 0 &&
@@ -33,10 +30,10 @@ Terms Simplified(Terms terms) {
   return result;
 }
 
-class Search {
+class DistanceSearch {
  public:
-  explicit Search(Terms terms) : terms_(Simplified(std::move(terms))) {
-    for (const Term& term : terms_) {
+  explicit DistanceSearch(Footprint::Terms terms) : terms_(Simplified(std::move(terms))) {
+    for (const Footprint::Term& term : terms_) {
       below_.push_back({reach_, divisor_});
       reach_ += term.step * term.count;
       divisor_ = std::gcd(divisor_, term.step);
@@ -54,7 +51,7 @@ class Search {
     if (target == 0) return true;
     if (target % divisor != 0) return false;
     if (n == 1 || --steps_ < 0) return true;
-    const Term& largest = terms_[n - 1];
+    const Footprint::Term& largest = terms_[n - 1];
     const auto [rest, rest_divisor] = below_[n - 1];
     const int64_t least = target <= rest ? 0 : (target - rest - 1) / largest.step + 1;
     for (int64_t i = std::min(largest.count, target / largest.step); i >= least; --i) {
@@ -63,7 +60,7 @@ class Search {
     return false;
   }
 
-  const Terms terms_;
+  const Footprint::Terms terms_;
   absl::InlinedVector<std::pair<int64_t, int64_t>, 6> below_;  // Per term: of those before it.
   int64_t reach_ = 0, divisor_ = 0;
   int steps_ = kMaxSteps;
@@ -74,12 +71,12 @@ class Search {
 Footprint::Footprint(int64_t element_bytes, absl::Span<const int64_t> sizes,
                      absl::Span<const int64_t> strides) {
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return;
-  Terms terms = {{1, element_bytes - 1}};
+  Footprint::Terms terms = {{1, element_bytes - 1}};
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     if (sizes[axis] > 1) terms.push_back({strides[axis] * element_bytes, sizes[axis] - 1});
   }
   bytes_ = 1;
-  for (const Term& term : terms) bytes_ += term.step * term.count;
+  for (const Footprint::Term& term : terms) bytes_ += term.step * term.count;
   terms_ = Simplified(std::move(terms));
 }
 
@@ -87,22 +84,22 @@ bool Footprint::Shares(const Footprint& other, int64_t distance) const {
   if (bytes_ == 0 || other.bytes_ == 0) return false;
   if (distance >= bytes_ || distance <= -other.bytes_) return false;
   // Offsets of this one plus what the other one's lack to its last.
-  Terms terms = terms_;
+  Footprint::Terms terms = terms_;
   terms.insert(terms.end(), other.terms_.begin(), other.terms_.end());
-  return Search(std::move(terms)).Reaches(distance + other.bytes_ - 1);
+  return DistanceSearch(std::move(terms)).Reaches(distance + other.bytes_ - 1);
 }
 
 bool ElementsOverlap(absl::Span<const int64_t> sizes, absl::Span<const int64_t> strides) {
-  Terms terms;
+  Footprint::Terms terms;
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     if (sizes[axis] == 0) return false;
     if (sizes[axis] > 1) terms.push_back({strides[axis], sizes[axis] - 1});
   }
   std::sort(terms.begin(), terms.end(),
-            [](const Term& a, const Term& b) { return a.step < b.step; });
+            [](const Footprint::Term& a, const Footprint::Term& b) { return a.step < b.step; });
   int64_t reach = 0;
   bool nested = true;  // Each step leads beyond all smaller ones.
-  for (const Term& term : terms) {
+  for (const Footprint::Term& term : terms) {
     if (term.step == 0) return true;
     nested &= term.step > reach;
     reach += term.step * term.count;
@@ -111,13 +108,13 @@ bool ElementsOverlap(absl::Span<const int64_t> sizes, absl::Span<const int64_t> 
   // Two elements differ by steps of both signs; counted from the lowest end, those of an axis go
   // from 0 to twice its own. One axis after the other is that along which the second is ahead.
   for (size_t ahead = 0; ahead < terms.size(); ++ahead) {
-    Terms differences;
+    Footprint::Terms differences;
     for (size_t i = 0; i < terms.size(); ++i) {
       const int64_t count = i == ahead ? terms[i].count - 1 : 2 * terms[i].count;
       differences.push_back({terms[i].step, count});
     }
     const int64_t target = reach - terms[ahead].step * (terms[ahead].count + 1);
-    if (Search(std::move(differences)).Reaches(target)) return true;
+    if (DistanceSearch(std::move(differences)).Reaches(target)) return true;
   }
   return false;
 }

@@ -12,10 +12,10 @@
 namespace seam::reduction {
 namespace {
 
-constexpr int kMostThreads = 1024;
+constexpr int kMostTileThreads = 1024;
 // Registers of a thread for addresses. Source: the registers of 216 layer norms of 32 to 4096
 // channels, f32 and bf16, by NVRTC for sm_90a, none of which spills.
-constexpr int kAddressWords = 20;
+constexpr int kTileAddressWords = 20;
 
 // Words of an element of every output that has columns: results of a tile take the place of what
 // they follow from, and wait for each other where they lie along its columns.
@@ -67,7 +67,7 @@ std::optional<std::pair<double, Schedule>> Hold(const SizedGroup& sized, const K
     // Single elements are not packed, and have addresses of their own.
     const int points = t.registers * t.vector;
     const bool packed = t.vector > 1 && t.tiles;
-    if (t.threads() > kMostThreads || t.columns_per_step() < sized.columns ||
+    if (t.threads() > kMostTileThreads || t.columns_per_step() < sized.columns ||
         !CheckSchedule(t).ok() || points > (t.vector > 1 ? kMostPoints : kMostSinglePoints)) {
       return;
     }
@@ -77,7 +77,7 @@ std::optional<std::pair<double, Schedule>> Hold(const SizedGroup& sized, const K
     const double unpacked =
         sized.narrowest_bytes < 4 ? std::min(kUnpackedWords, points) * sized.large_inputs : 0;
     const double need = std::max(held, results) + StateWords(sized) * t.vector + unpacked +
-                        (packed ? 0 : points / 2) + kAddressWords;
+                        (packed ? 0 : points / 2) + kTileAddressWords;
     t.persistent = true;
     t.min_ctas_per_sm = 0;
     const int most = std::min(8, device.max_threads_per_sm / t.threads());

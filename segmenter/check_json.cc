@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 64;  // Seam's own files have fewer than ten.
+constexpr int kMaxNesting = 64;  // Seam's own files have fewer than ten.
 
 // "line 3, column 7" of the byte at `offset`.
 std::string Place(absl::string_view text, size_t offset) {
@@ -32,7 +32,7 @@ absl::Status CheckJson(absl::string_view text) {
   std::optional<std::string> duplicate;
   bool too_deep = false;
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth) {
+    if (depth > kMaxNesting) {
       too_deep = true;
       return false;  // It is left out.
     }
@@ -46,7 +46,7 @@ absl::Status CheckJson(absl::string_view text) {
     std::ignore = Json::parse(text.begin(), text.end(), look);
     if (too_deep) {
       return absl::InvalidArgumentError(
-          absl::StrCat("something lies in more than ", kMaxDepth, " arrays and objects"));
+          absl::StrCat("something lies in more than ", kMaxNesting, " arrays and objects"));
     }
     if (!duplicate.has_value()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("an object has the key ", *duplicate, " twice"));

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "ir/status.h"
 #include "segmenter/explain.h"
+#include "segmenter/markup.h"
 #include "segmenter/picture.h"
 #include "segmenter/traffic.h"
 
@@ -19,9 +20,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Beyond that a browser does not keep up.
-constexpr PictureLimits kLimits = {20000, 60000, 16, 6};
+constexpr PictureLimits kPageLimits = {20000, 60000, 16, 6};
 
-std::string Str(absl::string_view s) { return std::string(s); }
+std::string Text(absl::string_view s) { return std::string(s); }
 double Rounded(double x) { return std::round(x * 10) / 10; }
 
 class Page {
@@ -32,7 +33,7 @@ class Page {
   absl::StatusOr<Json> Data() {
     const SegmentationTotals totals = TotalsOf(s_, sizes_);
     Json json;
-    json["name"] = Str(f_.name());
+    json["name"] = Text(f_.name());
     json["kernels"] = totals.kernels;
     json["traffic"] = FormatBytes(totals.bytes);
     json["device"] = html_.device;
@@ -47,7 +48,7 @@ class Page {
 
  private:
   absl::Status AddPicture(Json& json) {
-    SEAM_ASSIGN_OR_RETURN(const Picture picture, MakePicture(s_, sizes_, kLimits));
+    SEAM_ASSIGN_OR_RETURN(const Picture picture, MakePicture(s_, sizes_, kPageLimits));
     json["width"] = Rounded(picture.size.width);
     json["height"] = Rounded(picture.size.height);
     json["nodes"] = Json::array();
@@ -61,7 +62,7 @@ class Page {
       if (node.group.valid()) {
         n["group"] = node.group.index();
       } else {
-        n["value"] = Str(f_.name(node.val));
+        n["value"] = Text(f_.name(node.val));
         n["result"] = node.is_result;
       }
       n["lines"] = node.lines;
@@ -94,7 +95,7 @@ class Page {
     for (uint32_t v = 0; v < f_.num_vals(); ++v) {
       const ValId val(v);
       const ExprId definition = f_.definition(val);
-      Json value = {{"name", Str(f_.name(val))},
+      Json value = {{"name", Text(f_.name(val))},
                     {"type", StoredType(s_, val)},
                     {"bytes", FormatBytes(StoredBytes(s_, sizes_, val))}};
       if (const std::string error = DescribeNarrowing(s_, val); !error.empty())
@@ -110,7 +111,7 @@ class Page {
       SEAM_ASSIGN_OR_RETURN(const std::vector<std::string> lines, GroupLines(s_, g));
       const std::vector<ExprId> exprs = s_.all_exprs(g);
       Json group = {{"id", g.index()},
-                    {"scheduler", Str(SchedulerName(s_.scheduler(g)))},
+                    {"scheduler", Text(SchedulerName(s_.scheduler(g)))},
                     {"traffic", TrafficText(s_, sizes_, g)},
                     {"bytes", TrafficOf(s_, sizes_, g).bytes()},
                     {"exprs", Json::array()},
@@ -126,7 +127,7 @@ class Page {
         std::vector<uint32_t> readers;
         for (EdgeId e : s_.readers(s_.buffer_of(v))) readers.push_back(s_.edge(e).to.index());
         std::sort(readers.begin(), readers.end());
-        group["outputs"].push_back({{"value", Str(f_.name(v))}, {"readers", readers}});
+        group["outputs"].push_back({{"value", Text(f_.name(v))}, {"readers", readers}});
       }
       json["groups"].push_back(std::move(group));
     }
@@ -152,7 +153,7 @@ class Page {
 
   Json Names(const std::vector<ValId>& vals) const {
     Json names = Json::array();
-    for (ValId v : vals) names.push_back(Str(f_.name(v)));
+    for (ValId v : vals) names.push_back(Text(f_.name(v)));
     return names;
   }
 
@@ -179,9 +180,9 @@ class Page {
       const auto i = std::lower_bound(list.begin(), list.end(), std::pair(border.from, border.to)) -
                      list.begin();
       Json& b = json["borders"][i];
-      b["reason"] = Str(ReasonName(border.decision.reason));
+      b["reason"] = Text(ReasonName(border.decision.reason));
       b["about"] = Json::array();
-      for (ExprId e : border.decision.about) b["about"].push_back(Str(f_.name(f_.result(e))));
+      for (ExprId e : border.decision.about) b["about"].push_back(Text(f_.name(f_.result(e))));
     }
   }
 
@@ -197,7 +198,7 @@ class Page {
       Json members = Json::array();
       for (const MergeTrial::Member& m : trial.members) {
         members.push_back({{"expr", m.first.index()},
-                           {"name", Str(f_.name(f_.result(m.first)))},
+                           {"name", Text(f_.name(f_.result(m.first)))},
                            {"size", m.num_exprs}});
       }
       Json t = {{"pass", trial.pass},
@@ -210,7 +211,7 @@ class Page {
         t["made"].push_back(std::move(exprs));
       }
       if (!trial.decision.ok) {
-        t["reason"] = Str(ReasonName(trial.decision.reason));
+        t["reason"] = Text(ReasonName(trial.decision.reason));
         t["why"] = absl::StrCat(DescribeRefusal(f_, trial.decision), ". That is, ",
                                 ReasonSentence(trial.decision.reason), ".");
       }
@@ -225,10 +226,6 @@ class Page {
   const HtmlOptions& html_;
 };
 
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> DumpHtml(SegmentedFusion& segmented, const DumpOptions& options,
@@ -241,7 +238,7 @@ absl::StatusOr<std::string> DumpHtml(SegmentedFusion& segmented, const DumpOptio
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n<title>",
-      Escaped(segmented.fusion().name()), " - Seam</title>\n<style>\n", kPageStyle,
+      EscapedMarkup(segmented.fusion().name()), " - Seam</title>\n<style>\n", kPageStyle,
       "</style>\n</head>\n<body>\n<script type=\"application/json\" id=\"data\">", text,
       "</script>\n<script>\n", kPageScript, "</script>\n</body>\n</html>\n");
 }

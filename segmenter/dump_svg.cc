@@ -7,16 +7,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "ir/status.h"
 #include "segmenter/dump.h"
+#include "segmenter/markup.h"
 #include "segmenter/picture.h"
 #include "segmenter/traffic.h"
 
 namespace seam {
 namespace {
 
-constexpr PictureLimits kLimits = {400, 2000, 16, 400};
+constexpr PictureLimits kSvgLimits = {400, 2000, 16, 400};
 constexpr double kMargin = 28, kHeader = 52;
 
 struct Colors {
@@ -41,11 +41,6 @@ Colors ColorsOf(SchedulerKind kind) {
   }
 }
 
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(text,
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
-}
-
 class Svg {
  public:
   std::string Document(double width, double height, absl::string_view title) const {
@@ -66,7 +61,7 @@ class Svg {
         "markerHeight=\"7\" "
         "orient=\"auto\"><path d=\"M0,0.8 L7.4,4 L0,7.2 z\" fill=\"#71717a\"/></marker></defs>\n"
         "<rect width=\"100%%\" height=\"100%%\" rx=\"10\" fill=\"#ffffff\"/>\n%s</svg>\n",
-        width, height, width, height, Escaped(title), body_);
+        width, height, width, height, EscapedMarkup(title), body_);
   }
 
   void Rect(double x, double y, double w, double h, double radius, const char* fill,
@@ -79,7 +74,7 @@ class Svg {
   }
   void Text(double x, double y, absl::string_view text, absl::string_view attributes = "") {
     absl::StrAppendFormat(&body_, "<text x=\"%.1f\" y=\"%.1f\"%s%s>%s</text>\n", x, y,
-                          attributes.empty() ? "" : " ", attributes, Escaped(text));
+                          attributes.empty() ? "" : " ", attributes, EscapedMarkup(text));
   }
   void Curve(const std::vector<LayoutPoint>& route, bool dashed) {
     std::string d = absl::StrFormat("M%.1f,%.1f", route[0].x, route[0].y);
@@ -198,7 +193,7 @@ class Drawing {
 }  // namespace
 
 absl::StatusOr<std::string> DumpSvg(const SegmentedFusion& segmented, const DumpOptions& options) {
-  SEAM_ASSIGN_OR_RETURN(Picture picture, MakePicture(segmented, *options.sizes, kLimits));
+  SEAM_ASSIGN_OR_RETURN(Picture picture, MakePicture(segmented, *options.sizes, kSvgLimits));
   return Drawing(segmented, options, std::move(picture)).Draw();
 }
 

@@ -18,7 +18,7 @@
 namespace seam {
 namespace {
 
-constexpr int kMaxSearchedEdges = 1 << 20;
+constexpr int kMaxEdgesBetween = 1 << 20;
 constexpr int kMaxGroupsBetween = 64;
 constexpr size_t kColumns = 96, kMaxListed = 4;
 
@@ -254,7 +254,7 @@ class Explainer {
       absl::StrAppend(&text, " ", Name(from), " hands ", List(handed, value), " to ", Name(to),
                       ".");
     if (!shared.empty()) absl::StrAppend(&text, " Both read ", List(shared, value), ".");
-    *between = s_.Closure(from, to, kMaxGroupsBetween, kMaxSearchedEdges);
+    *between = s_.Closure(from, to, kMaxGroupsBetween, kMaxEdgesBetween);
     if (between->empty()) *path = Path(from, to);
     between->erase(std::remove_if(between->begin(), between->end(),
                                   [&](GroupId g) { return g == from || g == to; }),

@@ -17,9 +17,9 @@ struct Item {  // A node, an edge's label, or a place that an edge passes.
   std::vector<int> above, below;
 };
 
-class Layout {
+class LayeredLayout {
  public:
-  Layout(std::vector<LayoutNode>& nodes, std::vector<LayoutEdge>& edges)
+  LayeredLayout(std::vector<LayoutNode>& nodes, std::vector<LayoutEdge>& edges)
       : nodes_(nodes), edges_(edges) {}
 
   LayoutSize Run() {
@@ -244,7 +244,7 @@ class Layout {
 }  // namespace
 
 LayoutSize LayOut(std::vector<LayoutNode>& nodes, std::vector<LayoutEdge>& edges) {
-  return Layout(nodes, edges).Run();
+  return LayeredLayout(nodes, edges).Run();
 }
 
 }  // namespace seam

@@ -21,7 +21,7 @@ namespace seam {
 namespace {
 
 // A name from a file, as a message quotes it.
-std::string Quoted(absl::string_view name) {
+std::string InQuotes(absl::string_view name) {
   return absl::StrCat("`", absl::CHexEscape(name.substr(0, 100)), name.size() > 100 ? "..." : "",
                       "`");
 }
@@ -39,26 +39,26 @@ absl::StatusOr<SchedulerKind> SegmentationDraft::FindScheduler(absl::string_view
     const auto kind = static_cast<SchedulerKind>(k);
     if (SchedulerName(kind) == name) return kind;
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no scheduler ", Quoted(name)));
+  return absl::InvalidArgumentError(absl::StrCat("there is no scheduler ", InQuotes(name)));
 }
 
 absl::StatusOr<ReasonCode> SegmentationDraft::FindReason(absl::string_view name) {
   for (int c = 1; ReasonName(static_cast<ReasonCode>(c)) != "unknown"; ++c) {
     if (ReasonName(static_cast<ReasonCode>(c)) == name) return static_cast<ReasonCode>(c);
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no reason ", Quoted(name)));
+  return absl::InvalidArgumentError(absl::StrCat("there is no reason ", InQuotes(name)));
 }
 
 absl::StatusOr<Narrowing> SegmentationDraft::FindNarrowing(absl::string_view name) {
   if (const auto narrowing = ParseNarrowing(name)) return *narrowing;
   return absl::InvalidArgumentError(
-      absl::StrCat("found ", Quoted(name), ", expected off, exact, f16 or bf16"));
+      absl::StrCat("found ", InQuotes(name), ", expected off, exact, f16 or bf16"));
 }
 
 absl::StatusOr<ValId> SegmentationDraft::FindVal(absl::string_view name) const {
   const auto it = values_.find(name);
   if (it != values_.end()) return it->second;
-  return absl::InvalidArgumentError(absl::StrCat("the graph has no value ", Quoted(name)));
+  return absl::InvalidArgumentError(absl::StrCat("the graph has no value ", InQuotes(name)));
 }
 
 absl::StatusOr<ExprId> SegmentationDraft::FindExpr(absl::string_view first_result) const {
@@ -66,12 +66,12 @@ absl::StatusOr<ExprId> SegmentationDraft::FindExpr(absl::string_view first_resul
   const ExprId e = fusion_.definition(v);
   if (!e.valid()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Quoted(first_result), " is an input of the graph; no group computes it"));
+        absl::StrCat(InQuotes(first_result), " is an input of the graph; no group computes it"));
   }
   if (fusion_.result(e) != v) {
     return absl::InvalidArgumentError(
         absl::StrCat("an expression goes by the name of its first result, that of ",
-                     Quoted(first_result), " by ", Quoted(fusion_.name(fusion_.result(e)))));
+                     InQuotes(first_result), " by ", InQuotes(fusion_.name(fusion_.result(e)))));
   }
   return e;
 }
@@ -86,7 +86,7 @@ absl::Status SegmentationDraft::AddHome(GroupId g, absl::string_view first_resul
   GroupId& home = partition_.home[e.index()];
   if (home.valid()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        Quoted(first_result), " is ",
+        InQuotes(first_result), " is ",
         home == g ? "listed twice" : absl::StrCat("in group ", home.index(), " already")));
   }
   home = g;
@@ -117,9 +117,9 @@ absl::StatusOr<LoadedSegmentation> SegmentationDraft::Finish(SymbolSizes sizes) 
   const std::vector<bool> needed = LeaveOutDeadCode(fusion_, true);
   for (uint32_t e = 0; e < fusion_.num_exprs(); ++e) {
     if (!needed[e] || partition_.home[e].valid()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("groups: none of them computes ",
-                                                   Quoted(fusion_.name(fusion_.result(ExprId(e)))),
-                                                   " (copies apart)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("groups: none of them computes ",
+                     InQuotes(fusion_.name(fusion_.result(ExprId(e)))), " (copies apart)"));
   }
   const absl::StatusOr<SizeHints> hints = SizeHints::Create(fusion_, sizes);
   if (!hints.ok())
@@ -134,7 +134,7 @@ absl::StatusOr<LoadedSegmentation> SegmentationDraft::Finish(SymbolSizes sizes) 
     const SegmentedEdge& edge = built->edge(EdgeId(e));
     if (!edge.from.valid() || edge.from < edge.to) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("groups: group ", edge.to.index(), " needs ", Quoted(fusion_.name(edge.val)),
+        absl::StrCat("groups: group ", edge.to.index(), " needs ", InQuotes(fusion_.name(edge.val)),
                      " of group ", edge.from.index(),
                      ", which comes later; they are listed in an order in which they can run"));
   }

@@ -6,7 +6,7 @@ namespace seam {
 namespace {
 
 // Most expressions that one copy may bring along, itself included.
-constexpr int kMaxCopiedExprs = 16;
+constexpr int kMaxPrivateExprs = 16;
 
 bool IsCheap(const Fusion& f, const ValueFacts& facts, ExprId e) {
   const ValId result = f.result(e);
@@ -56,7 +56,7 @@ Privatized PrivatizeCheapProducers(const Fusion& fusion, const AxisMap& axes,
     }
     std::sort(needed.begin(), needed.end());
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    if (IsCheap(fusion, facts, e) && static_cast<int>(needed.size()) < kMaxCopiedExprs &&
+    if (IsCheap(fusion, facts, e) && static_cast<int>(needed.size()) < kMaxPrivateExprs &&
         axes.exchanged(e, 0).empty()) {
       p.cheap[i] = true;
       closure[i] = needed;

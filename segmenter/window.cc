@@ -12,7 +12,7 @@ namespace {
 constexpr int kMaxWindowUnits = 48;
 constexpr int kMaxGroupExprs = 256;
 constexpr int kMaxReaders = 16;  // Of one value, that count as neighbours of each other.
-constexpr int kMaxSearchedEdges = 512;
+constexpr int kMaxEdgesAround = 512;
 // Of all passes together, for each expression of the graph and at least.
 constexpr int64_t kWindowWork = 4, kUnitWork = 2;  // Of making a model.
 constexpr int64_t kWorkPerExpr = 1, kLeastWork = 1 << 19;
@@ -108,7 +108,7 @@ bool WindowFinder::FindBetween(const std::vector<GroupId>& inside, std::vector<G
     const GroupId g = todo.back();
     todo.pop_back();
     for (EdgeId e : s_.out_edges(g)) {
-      if (++edges > kMaxSearchedEdges) return false;
+      if (++edges > kMaxEdgesAround) return false;
       const GroupId to = s_.edge(e).to;
       if (!s_.Precedes(to, last) || note(to).inside == search_ || !IsNew(&Note::ahead, to))
         continue;
@@ -120,7 +120,7 @@ bool WindowFinder::FindBetween(const std::vector<GroupId>& inside, std::vector<G
     const GroupId g = todo.back();
     todo.pop_back();
     for (EdgeId e : s_.in_edges(g)) {
-      if (++edges > kMaxSearchedEdges) return false;
+      if (++edges > kMaxEdgesAround) return false;
       const GroupId from = s_.edge(e).from;
       if (!from.valid() || note(from).ahead != search_ || !IsNew(&Note::between, from)) continue;
       between->push_back(from);

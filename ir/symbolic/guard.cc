@@ -10,8 +10,6 @@
 namespace seam {
 namespace {
 
-bool IsKind(SymInt e, SymKind kind) { return e.node() != nullptr && e.node()->kind == kind; }
-
 // A condition as difference >= 0, == 0 or != 0.
 SymInt Difference(SymInt condition) {
   const SymNode& n = *condition.node();

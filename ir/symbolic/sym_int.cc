@@ -23,8 +23,6 @@ constexpr size_t kMaxArms = 16;
 
 using Arms = absl::InlinedVector<SymInt, 8>;
 
-bool IsKind(SymInt e, SymKind kind) { return e.node() != nullptr && e.node()->kind == kind; }
-
 // The environment of the operands; nothing if they are of two, or one is invalid.
 std::optional<ShapeEnv*> CommonEnv(SymInt a, SymInt b) {
   if (!a.is_valid() || !b.is_valid()) return std::nullopt;

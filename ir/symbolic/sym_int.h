@@ -152,6 +152,9 @@ struct SymNode {
   SymInt quotient;  // Mod: children[0] // children[1]. Others: 0.
 };
 
+// Constants that lie in a SymInt itself have no node and are of no kind.
+inline bool IsKind(SymInt e, SymKind kind) { return e.node() != nullptr && e.node()->kind == kind; }
+
 inline constexpr int kMaxSymDepth = 1000;
 inline constexpr int kMaxSymTreeSize = 1 << 20;
 inline constexpr int kMaxExpandedTerms = 64;

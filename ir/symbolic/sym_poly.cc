@@ -25,8 +25,6 @@ Poly Atom(SymInt e) {
   return p;
 }
 
-bool IsKind(SymInt e, SymKind kind) { return e.node() != nullptr && e.node()->kind == kind; }
-
 // Orders monomials by degree, then by their newest atoms. Compatible with multiplication, which is
 // what makes division by a leading term end.
 bool Leads(SymInt a, SymInt b) {

@@ -26,9 +26,9 @@ constexpr absl::string_view kReserved =
     "while xor xor_eq uint2 uint4 threadIdx blockIdx blockDim gridDim warpSize NULL linux unix "
     "main";
 
-bool IsWordChar(char c) { return absl::ascii_isalnum(c) || c == '_'; }
-
 }  // namespace
+
+bool IsWordChar(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 Identifiers::Identifiers() {
   static const auto& reserved = *[] {

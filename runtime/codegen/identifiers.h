@@ -9,6 +9,9 @@
 
 namespace seam {
 
+// Whether identifiers may contain it: a letter, a digit or an underscore.
+bool IsWordChar(char c);
+
 // The identifiers of one kernel's text. No name that it gives is a keyword, a CUDA name or function
 // that emitted text uses, or one that it gave before. Thread-safety: none.
 class Identifiers {

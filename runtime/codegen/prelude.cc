@@ -5,13 +5,11 @@
 #include <cstdio>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/codegen/identifiers.h"
 
 namespace seam {
 namespace {
-
-bool IsWordChar(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // Wraps anything but a plain name, number, element or call in parentheses.
 std::string AsOperand(absl::string_view text) {

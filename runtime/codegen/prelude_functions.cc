@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/codegen/identifiers.h"
 #include "runtime/codegen/prelude.h"
 
 namespace seam {
@@ -683,8 +684,6 @@ __device__ __forceinline__ double seam_normal_f64(long long seed, long long offs
 }
 )"},
 };
-
-bool IsWordChar(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // The words of `text` that are prelude names' prefix, each reported once a place.
 template <typename Visit>

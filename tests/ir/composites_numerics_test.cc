@@ -260,7 +260,7 @@ TEST(CompositeNumerics, StatisticsOfNothing) {
       RunGraph({Make({2, 0}, 1)}, [](FusionBuilder& b, Vals in) -> Results {
         return {Mean(b, in[0], {1}), Mean(b, in[0], {0})};
       });
-  EXPECT_THAT(r.at(0).values, Each(testing::IsNan()));
+  EXPECT_THAT(r.at(0).values, Each(::testing::IsNan()));
   EXPECT_EQ(r.at(0).shape, Shape{2});
   EXPECT_EQ(r.at(1).shape, Shape{0});
 }

@@ -9,12 +9,14 @@
 
 #include "ir/dtype.h"
 #include "ir/scalar.h"
+#include "tests/support/special_values.h"
 
 namespace seam {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using testing::kInf;
+using testing::kNan;
+
 const std::vector<DType> kSmallFloats = {DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2};
 
 std::vector<DType> AllDTypes() {

@@ -4,22 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "ir/fusion_builder.h"
 #include "ir/reference/interpreter.h"
 #include "tests/support/host_tensors.h"
+#include "tests/support/special_values.h"
 
 namespace seam {
 namespace {
 
 using testing::Floats;
 using testing::Integers;
+using testing::kNan;
 using testing::Random;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // layer_norm-like: statistics, then a normalised value in f16.
 Fusion Normalize(int64_t rows, int64_t columns, DType out) {

@@ -4,21 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "tests/support/host_tensors.h"
+#include "tests/support/special_values.h"
 
 namespace seam {
 namespace {
 
 using testing::Floats;
 using testing::Integers;
+using testing::kInf;
+using testing::kNan;
 using testing::Random;
 
 using Index = std::vector<int64_t>;
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(HostTensorTest, StridesAndContiguity) {
   HostTensor t = HostTensor::MakeStrided(DType::I16, {3, 4}, {1, 3}).value();

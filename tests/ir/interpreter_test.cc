@@ -5,23 +5,23 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "ir/fusion_builder.h"
 #include "ir/philox.h"
 #include "tests/support/host_tensors.h"
+#include "tests/support/special_values.h"
 
 namespace seam {
 namespace {
 
 using testing::Floats;
 using testing::Integers;
+using testing::kInf;
 using testing::Random;
 
 using Index = std::vector<int64_t>;
-constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Runs the one-output graph that `build` makes of inputs of these types.
 absl::StatusOr<HostTensor> RunGraph(

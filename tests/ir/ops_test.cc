@@ -12,12 +12,13 @@
 
 #include "ir/op_semantics.h"
 #include "tests/support/op_samples.h"
+#include "tests/support/special_values.h"
 
 namespace seam {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+using testing::kInf;
+using testing::kNan;
 
 double EvalFloat(OpKind kind, DType dtype, std::vector<double> args) {
   std::vector<Scalar> values;
