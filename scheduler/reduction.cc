@@ -134,6 +134,22 @@ bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, cons
   return sized.columns >= (weighted ? 2 : 1) * kShiftedVectors * limit;
 }
 
+// Whether rows fold a small part of what they have: there is nothing to keep for a second pass.
+absl::StatusOr<bool> FoldsFewColumns(const SizedGroup& sized) {
+  constexpr int64_t kFew = 16, kLeastColumns = 4096;
+  const GroupShape& shape = sized.shape;
+  // Of fewer rows than SMs CTAs share each, and then also what is folded.
+  if (shape.crossed() || sized.columns < kLeastColumns || sized.rows < sized.context.device.sms)
+    return false;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    if (!shape.folds[i]) continue;
+    const SymInt columns = shape.Extent(shape.Columns(shape.axes.space(ExprId(i))));
+    SEAM_ASSIGN_OR_RETURN(const int64_t folded, ValueOf(sized, columns));
+    if (folded * kFew > sized.columns) return false;
+  }
+  return true;
+}
+
 // Too few rows for the machine: CTAs share them.
 absl::Status ShareFewRows(const SizedGroup& sized, bool interleaved, Schedule& s) {
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
@@ -227,7 +243,12 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     ChoosePasses(rows, s);
     return s;
   }
+  SEAM_ASSIGN_OR_RETURN(const bool folds_few, FoldsFewColumns(sized));
   const auto choose_inner = [&](Schedule& inner) -> absl::Status {
+    if (folds_few) {
+      ChooseStreamed(rows, inner);
+      return absl::OkStatus();
+    }
     if (!sized.shape.crossed() || sized.shape.keeps_columns()) {
       SEAM_ASSIGN_OR_RETURN(const bool at_once, ChooseOneTurn(sized, rows, inner));
       if (at_once) return absl::OkStatus();

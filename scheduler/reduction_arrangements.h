@@ -12,6 +12,9 @@
 
 namespace seam::reduction {
 
+// Columns are neighbours in memory, and rows fold a small part of theirs: they go step by step.
+void ChooseStreamed(const KeptRows& rows, Schedule& schedule);
+
 // Columns are neighbours in memory: a row to some lanes, some warps or a CTA, in registers if they
 // have the room.
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);

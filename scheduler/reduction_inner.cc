@@ -178,7 +178,7 @@ bool ShareUnevenly(int64_t vectors, Schedule& s) {
 void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
   constexpr int64_t kLeastVectors = 128, kWarpVectors = 224, kTwoWarpsLeast = 256,
                     kTwoWarpsMost = 320;
-  constexpr int kWords = 51, kTwoWarpsWords = 64;
+  constexpr int kWords = 51, kTwoWarpsWords = 64, kMostVectors = 5, kShortCtas = 8;
   if (vectors > kLeastVectors && vectors <= kWarpVectors) {
     GiveThreads(32, static_cast<int>(CeilDivide(vectors, 32)), s);
     s.row_warps = 4;
@@ -190,6 +190,19 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
     GiveThreads(64, 5, s);
     s.row_warps = 2;
     s.min_ctas_per_sm = 65536 / (s.threads() * kTwoWarpsWords);
+    return;
+  }
+  if (vectors <= kLeastVectors) {
+    // A warp, or the half or quarter of one that leaves fewer of its vectors unused.
+    int lanes = 32;
+    const auto places = [&](int of) { return CeilDivide(vectors, of) * of; };
+    for (const int fewer : {16, 8}) {
+      if (CeilDivide(vectors, fewer) <= kMostVectors && places(fewer) < places(lanes))
+        lanes = fewer;
+    }
+    GiveThreads(lanes, static_cast<int>(CeilDivide(vectors, lanes)), s);
+    s.row_warps = 4;
+    s.min_ctas_per_sm = kShortCtas;
     return;
   }
   if (s.registers != 4) return;
@@ -274,6 +287,24 @@ bool IsGoneOverOften(const SizedGroup& sized, double weights) {
   return all > 2 || (all == 2 && sized.shape.max_depth == 2 && weights > 0);
 }
 
+// Rows of which some results are a part, the gates of a recurrent cell above all: threads whose
+// vectors are one of each part, or as many of each, find what the parts have in common in their own
+// registers. False: no whole warps have them.
+bool ShareParts(const SizedGroup& sized, const KeptRows& rows, int64_t vectors, Schedule& s) {
+  constexpr int kMostParts = 8, kLeastThreads = 64, kMostThreads = 512;
+  const int64_t part = sized.fewest_columns;
+  if (s.shift || part <= 1 || part == sized.columns || sized.columns % part != 0) return false;
+  const int64_t parts = sized.columns / part;
+  for (int64_t registers = parts; registers <= kMostParts; registers += parts) {
+    const int64_t threads = vectors / registers;
+    if (vectors % (registers * 32) != 0 || threads > kMostThreads) continue;
+    if (threads < kLeastThreads || rows.Words(static_cast<int>(registers), s) > kMostWords) break;
+    GiveThreads(static_cast<int>(threads), static_cast<int>(registers), s);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,
@@ -290,6 +321,18 @@ bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Sc
          !s.outer && !s.blocks && s.vector * rows.AlikeBytes() >= 16;
 }
 
+void ChooseStreamed(const KeptRows& rows, Schedule& s) {
+  constexpr int kWarps = 8, kMostVectors = 4, kMostCtas = 4;
+  s.persistent = false;
+  s.lanes_per_row = 32;
+  s.warps_per_row = kWarps;
+  s.registers = kMostVectors;
+  while (s.registers > 1 && rows.Words(s.registers, s) > kMostWords / 2) s.registers /= 2;
+  s.row_warps = 1;
+  const double words = rows.Words(s.registers, s) + kFreeWords;
+  s.min_ctas_per_sm = std::clamp(static_cast<int>(65536 / (s.threads() * words)), 1, kMostCtas);
+}
+
 void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
   if (IsForSteps(sized, rows, s)) return GoInSteps(sized, rows, s);
@@ -302,33 +345,43 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Beside many weights masks cost registers.
   const Share share_two = {2, !many_weights ? 16 : vectors % 64 == 0 ? 64 : 96, 256};
   const absl::Span<const Share> shares = SharesFor(sized);
-  const bool of_narrow_vectors = ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s) ||
-                                 (!s.shift && ShareWarp(sized, vectors, s));
+  const bool in_parts = ShareParts(sized, rows, vectors, s);
+  const bool of_narrow_vectors =
+      !in_parts && (ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s) ||
+                    (!s.shift && ShareWarp(sized, vectors, s)));
   // Long odd rows of one input: few threads with much under way each, and four CTAs of them an SM.
   constexpr Share kShareEight = {8, 160, 256};
   constexpr int kCtasOfEight = 4, kLongVectors = 1408;
-  const bool eight = !of_narrow_vectors && narrow && !busy && s.shift && weights == 0 &&
-                     sized.large_inputs == 1 && vectors > kLongVectors &&
+  const bool eight = !in_parts && !of_narrow_vectors && narrow && !busy && s.shift &&
+                     weights == 0 && sized.large_inputs == 1 && vectors > kLongVectors &&
                      rows.Words(kShareEight.registers, s) + kFewestFreeWords <=
                          65536 / (kCtasOfEight * kShareEight.most) &&
                      ShareRow(rows, vectors, {&kShareEight, 1}, s);
-  const bool evenly = !of_narrow_vectors && narrow && !s.shift && !busy && weights == 0 &&
-                      sized.large_inputs == 1 && ShareEvenly(vectors, s);
-  const bool in_threes = !of_narrow_vectors && narrow && !s.shift && !busy && weights > 0 &&
-                         !many_weights && sized.large_inputs == 1 && ShareFewWeights(vectors, s);
+  const bool evenly = !in_parts && !of_narrow_vectors && narrow && !s.shift && !busy &&
+                      weights == 0 && sized.large_inputs == 1 && ShareEvenly(vectors, s);
+  const bool in_threes = !in_parts && !of_narrow_vectors && narrow && !s.shift && !busy &&
+                         weights > 0 && !many_weights && sized.large_inputs == 1 &&
+                         ShareFewWeights(vectors, s);
   // Of results of a byte there are half as many to write, and so more to have under way.
   const bool to_bytes =
       sized.narrowest_bytes == 1 && absl::c_any_of(sized.group->outputs(), [&](ValId v) {
         return DTypeBytes(sized.group->dtype(v)) == 1;
       });
-  const bool two = !of_narrow_vectors && !evenly && !in_threes && narrow && !s.shift && !busy &&
-                   !wide_weights && !to_bytes && ShareRow(rows, vectors, {&share_two, 1}, s);
-  s.persistent = of_narrow_vectors || evenly || in_threes || eight || two ||
+  const bool two = !in_parts && !of_narrow_vectors && !evenly && !in_threes && narrow && !s.shift &&
+                   !busy && !wide_weights && !to_bytes &&
+                   ShareRow(rows, vectors, {&share_two, 1}, s);
+  s.persistent = in_parts || of_narrow_vectors || evenly || in_threes || eight || two ||
                  ShareRow(rows, vectors, shares, s);
   const bool much_beside =
       narrow && weights > 0 && (two ? many_weights : s.registers * s.vector > 32);
   const bool covered = s.persistent && s.columns_per_step() == sized.columns;
-  if (!s.shift && (much_beside || (covered && (to_bytes || IsGoneOverOften(sized, weights))))) {
+  // A kernel that knows the sizes leaves out the vectors that no result has, a third of them or
+  // more.
+  const bool leaves_out =
+      s.persistent &&
+      CeilDivide(sized.fewest_columns, s.columns_per_step() / s.registers) * 3 <= s.registers * 2;
+  if (!s.shift &&
+      (much_beside || leaves_out || (covered && (to_bytes || IsGoneOverOften(sized, weights))))) {
     PinColumns(sized, s);
   }
   if (!s.persistent) {

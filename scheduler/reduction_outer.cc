@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
@@ -23,6 +24,9 @@ struct OuterTile {
 };
 constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {128, 2, 8},
                                      {32, 2},  {128, 1}, {64, 1}, {32, 1}};
+// The same of many single elements a thread, which take an instruction and a mask each: fewer of
+// them in more warps. Source: timed on an H100, docs/schedulers.md, "Single elements down columns".
+constexpr OuterTile kSingleTiles[] = {{128, 1}, {64, 1}, {32, 1}};
 // The same of rows that are read again.
 constexpr OuterTile kStreamedTiles[] = {{128, 2}, {128, 2, 2}, {128, 2, 4}, {64, 2}, {32, 2}};
 
@@ -74,7 +78,17 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
   constexpr int kWaves = 4;
   const double most = 65536 / kOuterThreads - kAddressWords - RowWords(sized) * s.vector;
   const DeviceInfo& device = sized.context.device;
-  for (const OuterTile& tile : kOuterTiles) {
+  // Narrow data lie unpacked.
+  constexpr int64_t kMostSingleWords = 64;
+  const auto singles = [&](const OuterTile& tile) {
+    Schedule t = s;
+    return TakeTile(sized, tile, t);
+  };
+  const bool single =
+      s.vector == 1 && singles(kOuterTiles[0]) > kFewPoints &&
+      singles(kSingleTiles[0]) * sized.large_inputs * (sized.widest_bytes < 4 ? 2 : 1) <=
+          kMostSingleWords;
+  for (const OuterTile& tile : single ? absl::MakeConstSpan(kSingleTiles) : kOuterTiles) {
     Schedule t = s;
     const int64_t registers = TakeTile(sized, tile, t);
     const int64_t ctas = OuterCtas(sized, t);

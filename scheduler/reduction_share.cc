@@ -53,6 +53,10 @@ bool IsForSteps(const SizedGroup& sized, const KeptRows& rows, const Schedule& s
       online ? VectorsOf(sized, s) > kLeastOnlineVectors : sized.columns > kLeastColumns;
   if (!are_long || sized.run < sized.columns || sized.rows < kRowsOfSm * sized.context.device.sms)
     return false;
+  // Beside weights of the columns, which every row reads again, a short row in registers costs less
+  // than the exponentials that make one pass of two.
+  constexpr int64_t kShortBesideWeights = 4096;
+  if (online && rows.AlikeWords() > 0 && sized.columns <= kShortBesideWeights) return false;
   // What waits for what rows are reduced to goes over them again, but for sums beside a maximum.
   int again = 0;
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {

@@ -33,12 +33,12 @@ double Needs(const SizedGroup& sized, bool wide_weights, int states, double weig
              double row_words, const Schedule& s) {
   // Beside what a row keeps; and what compilers load ahead of a word that is read again from shared
   // memory: of narrow data by the states of a column, less if there is one input beside weights
-  // that need no unpacking. Of several states they take vectors of these in pairs; without states
+  // that need no unpacking. Of states they take vectors of these in pairs; without states
   // and beside few weights they unpack what stays in registers.
   constexpr int kBeside = 35;
   constexpr double kNarrowAhead[] = {1.0, 0.45, 0.4}, kWideAhead = 0.1, kBesideWideWeights = 0.6;
   const bool narrow = sized.widest_bytes < 4;
-  const int registers = s.registers + (narrow && states > 1 && s.registers % 2 == 1);
+  const int registers = s.registers + (narrow && states > 0 && s.registers % 2 == 1);
   const int points = registers * s.vector;
   const double of_inputs = sized.input_words * points;
   double of_row = row_words;

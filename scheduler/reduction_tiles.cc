@@ -28,11 +28,17 @@ double ResultWords(const SizedGroup& sized) {
   return words;
 }
 
+// What lies along the rows: results, rather than what reductions read; and whether as many rows as
+// are neighbours there are whole sectors.
+struct AlongRows {
+  bool writes, whole_sectors;
+};
+
 // By how much longer than a copy a kernel is expected to take whose threads hold so many words.
 // Many threads with few points each, in many CTAs, hide latency best; a CTA has all columns of its
 // rows, so only sectors of rows may be other CTAs' as well, which costs more where results lie
 // along them. Source: timed on an H100, docs/schedulers.md, "Tensors that lie across each other".
-double CostOf(const SizedGroup& sized, const Schedule& s, double words, bool writes_along_rows) {
+double CostOf(const SizedGroup& sized, const Schedule& s, double words, const AlongRows& along) {
   constexpr double kBusyBytes = 32 * 1024;
   const DeviceInfo& device = sized.context.device;
   const int columns = s.tiles ? s.registers : 1;
@@ -40,7 +46,10 @@ double CostOf(const SizedGroup& sized, const Schedule& s, double words, bool wri
       static_cast<double>(s.columns_per_step()) / static_cast<double>(sized.columns);
   const double sectors_of_rows =
       static_cast<double>(s.rows_per_cta() * sized.narrowest_bytes) / kSectorBytes;
-  const double of_rows = 1 + (writes_along_rows ? 0.4 : 0.1) / (sectors_of_rows * sectors_of_rows);
+  const double of_rows =
+      (1 + (along.writes ? 0.4 : 0.1) / (sectors_of_rows * sectors_of_rows)) *
+      // Where rows begin anywhere a CTA's part of them lies in a sector more, partly another one's.
+      (along.writes && !along.whole_sectors ? 1 + 0.75 / sectors_of_rows : 1);
   const double sectors_of_columns =
       static_cast<double>(s.lanes_per_row * columns * sized.narrowest_bytes) / kSectorBytes;
   const double of_columns = 1 / std::min(1.0, sectors_of_columns);
@@ -57,7 +66,7 @@ double CostOf(const SizedGroup& sized, const Schedule& s, double words, bool wri
 // Rows held whole, with the vectors that `s` has. Single columns of a thread are as far apart as
 // lanes and warps take them.
 std::optional<std::pair<double, Schedule>> Hold(const SizedGroup& sized, const KeptRows& rows,
-                                                const Schedule& s, bool writes_along_rows) {
+                                                const Schedule& s, const AlongRows& along) {
   constexpr int kMostColumns = 64, kMostPoints = 64, kMostSinglePoints = 32;
   constexpr int kLeastColumns = 4;  // Of narrow data a vector of 8 bytes.
   std::optional<std::pair<double, Schedule>> best;
@@ -86,7 +95,7 @@ std::optional<std::pair<double, Schedule>> Hold(const SizedGroup& sized, const K
       ++t.min_ctas_per_sm;
     }
     if (t.min_ctas_per_sm == 0) return;
-    const double cost = CostOf(sized, t, held, writes_along_rows);
+    const double cost = CostOf(sized, t, held, along);
     if (!best || cost < best->first) best.emplace(cost, std::move(t));
   };
   for (const int lanes : {8, 4, 16, 2, 32}) {
@@ -112,10 +121,13 @@ std::optional<std::pair<double, Schedule>> Hold(const SizedGroup& sized, const K
 absl::StatusOr<std::optional<Schedule>> ChooseTiles(const SizedGroup& sized, Schedule s) {
   // What reductions read then lies along the columns.
   SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(*sized.group));
-  const bool writes_along_rows = !shape.outer;
   constexpr double kMostCost = 6;  // From there on it is better to read rows again.
   s.tiles = s.outer = true;
   if (sized.shape.crossed() || sized.shape.rows.empty() || sized.columns <= 1) return std::nullopt;
+  SEAM_ASSIGN_OR_RETURN(const int64_t beside,
+                        ValueOf(sized, sized.shape.axes.extent(sized.shape.rows.back())));
+  const AlongRows along = {.writes = !shape.outer,
+                           .whole_sectors = beside * sized.narrowest_bytes % kSectorBytes == 0};
   SEAM_ASSIGN_OR_RETURN(const bool across, LieAcross(sized));
   if (!across) return std::nullopt;
   const int most = std::clamp(16 / sized.narrowest_bytes, 1, 8);
@@ -131,7 +143,7 @@ absl::StatusOr<std::optional<Schedule>> ChooseTiles(const SizedGroup& sized, Sch
       PinColumns(sized, pinned);
       if (s.neighbours > 1) Pin(sized, FreeSymbols(sized.shape.Extent(sized.shape.merged)), pinned);
       SEAM_ASSIGN_OR_RETURN(const KeptRows kept, KeptRows::Of(sized, pinned));
-      const auto held = Hold(sized, kept, pinned, writes_along_rows);
+      const auto held = Hold(sized, kept, pinned, along);
       if (held && held->first <= kMostCost) return held->second;
     }
   }

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
+#include "scheduler/kernel/rows_ahead.h"
 
 namespace seam {
 namespace {
@@ -66,9 +67,11 @@ class Fit {
     if (s_.outer) return of_rows();
     const auto of_row = [&](const TileSpace& space) {
       const SymInt start = kernel::Substitute(index, space.column, 0);
-      // The body of a shifted row starts at an aligned address by construction.
+      // The body of a shifted row starts at an aligned address by construction, and so does
+      // whatever lies as that row; of loads that do not, neighbouring words are joined.
+      const bool as_row = s_.shift && (index - start).is_same(space.column);
       const SymInt head =
-          s_.shift && (index - start).is_same(space.column) ? Mod(-start, s_.vector) : SymInt(0);
+          as_row ? Mod(-(load != nullptr ? start : kernel::RowStart(tile_)), s_.vector) : SymInt(0);
       return head + s_.vector * q_ + v_;
     };
     return is_vector(InColumns(index, of_row), s_.vector,

@@ -49,7 +49,7 @@ void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances,
     one.num_exprs = 0;  // AddHome and AddCopy have counted it.
     one.components = node ? 1 : 0;
     one.spaces = sets_.Family(space(e));
-    one.views_only = c == OpClass::View || c == OpClass::Broadcast;
+    one.views_only = MakesView(*fusion_, e);
     one.library = c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication;
     one.barrier = c == OpClass::Barrier;
     if (reduces(e)) {

@@ -105,6 +105,11 @@ ValueFacts FactsOf(const Fusion& fusion) {
   return facts;
 }
 
+bool MakesView(const Fusion& fusion, ExprId e) {
+  const OpClass c = fusion.info(e).op_class;
+  return (c == OpClass::View && fusion.op(e) != OpKind::Pad) || c == OpClass::Broadcast;
+}
+
 int64_t RecomputeLog(uint32_t num_maps) {
   return num_maps <= 1 ? 0 : std::llround(kLogUnit * std::log2(static_cast<double>(num_maps)));
 }
@@ -192,7 +197,7 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
     for (int r = 0; r < fusion.num_results(e); ++r)
       values.push_back({fusion.result(e, r), false, 0, upstream});
     ++s.num_exprs;
-    s.views_only &= c == OpClass::View || c == OpClass::Broadcast;
+    s.views_only &= MakesView(fusion, e);
     s.library |= c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication;
     s.barrier |= c == OpClass::Barrier;
   }

@@ -27,7 +27,7 @@ struct GroupSummary {
       kept;  // Exact. Distinct kept sets of all reductions (held and free), sorted.
   int num_exprs = 0;
   int num_reductions = 0;
-  bool views_only = false;  // Every expression is a View or Broadcast (a candidate for alias).
+  bool views_only = false;  // Every expression makes a view (a candidate for alias).
   bool library = false;     // A library call; alone by rule.
   bool barrier = false;     // A segment_set; alone by rule.
   bool connected = true;    // One component through data edges or shared inputs.
@@ -73,6 +73,9 @@ ValueFacts FactsOf(const Fusion& fusion);  // All per value. Linear.
 // Linear in the expressions.
 GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFacts& facts,
                        absl::Span<const ExprId> exprs);
+
+// Whether an expression does nothing but view its operand's memory: a pad writes what is not there.
+bool MakesView(const Fusion& fusion, ExprId e);
 
 // GroupSummary::recompute_factor of values that are read under these numbers of maps: `log` is the
 // sum of RecomputeLog over them. Integers, so that the sum does not depend on its order.

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <variant>
 #include <vector>
@@ -126,6 +127,12 @@ GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
     s.split = lay.split;
     s.one_launch = true;
     s.held = lay.held;
+    // Kernels that know how many steps there are hold none of a single one.
+    for (SymbolFact& fact : s.facts) {
+      if (fact.value < 0) continue;
+      fact.multiple = std::gcd(fact.value, int64_t{8});
+      fact.value = -1;
+    }
   };
   return {.sizes = std::move(sizes), .edit = edit};
 }

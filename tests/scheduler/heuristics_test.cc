@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -477,8 +478,93 @@ TEST(Heuristics, ColumnsApartHaveRoom) {
                            .schedule;
     EXPECT_EQ(s.vector, 8) << s.ToString();
     EXPECT_FALSE(s.outer) << s.ToString();
-    EXPECT_GE(s.columns_at_once(), n) << s.ToString();
+    EXPECT_GE(s.columns_at_once(), std::min<int64_t>(n, 4096)) << s.ToString();
   }
+}
+
+// Rows of which a small part is folded have nothing to keep for a second pass; but CTAs that share
+// each of a few rows would fold that part together.
+TEST(Heuristics, RowsThatFoldFewColumnsAreStreamed) {
+  const std::string text = absl::StrReplaceAll(kColumnsApart[2], {{"DTYPE", "f16"}});
+  for (const DeviceInfo& device : Devices()) {
+    for (const int64_t n : {4096, 50001, 150528}) {
+      const Schedule s = ExpectLaunchable(text, 2 * device.sms, n, device).schedule;
+      EXPECT_FALSE(s.persistent) << s.ToString();
+      EXPECT_EQ(s.cluster * s.split, 1) << s.ToString();
+      EXPECT_GE(s.threads() * s.min_ctas_per_sm, 256) << s.ToString();
+    }
+  }
+}
+
+// Gates of a recurrent cell: each thread has the same columns of every gate, and nothing else.
+TEST(Heuristics, ResultsThatArePartsOfRows) {
+  constexpr char kGates[] = R"(fusion gates {
+  symbol M
+  symbol N
+  input z: bf16[M, 3*N]
+  input h: bf16[M, N]
+  y = rms_norm(z, axes=[1])
+  r = sigmoid(y[:, 0:N])
+  c = tanh(r * y[:, N:2*N])
+  u = sigmoid(y[:, 2*N:3*N])
+  out = u * c + (1.0 - u) * h
+  output out
+})";
+  for (const int64_t n : {768, 1024, 4096}) {
+    const Schedule s = ExpectLaunchable(kGates, 16384, n, *FindDevice("h200")).schedule;
+    EXPECT_EQ(s.columns_at_once(), 3 * n) << s.ToString();
+    EXPECT_EQ(n % (s.columns_at_once() / s.registers), 0) << s.ToString();
+    EXPECT_TRUE(absl::c_any_of(s.facts, [n = n](const SymbolFact& f) { return f.value == n; }))
+        << s.ToString();
+  }
+}
+
+// Rows of results that begin elsewhere than those of the input are not shifted with it.
+TEST(Heuristics, RowsThatBeginElsewhereAreNotShifted) {
+  constexpr char kSliced[] = R"(fusion sliced {
+  symbol M
+  symbol N
+  input x: bf16[M, N + 17]
+  input w: f32[N]
+  y = cast(rms_norm(cast(x[:, 17:], dtype=f32), w, axes=[1]), dtype=bf16)
+  output y
+})";
+  for (const int64_t n : {1531, 4099}) {
+    const Schedule s = ExpectLaunchable(kSliced, 32768, n, *FindDevice("h200")).schedule;
+    EXPECT_FALSE(s.shift) << s.ToString();
+  }
+}
+
+// Short odd rows of one narrow input beside weights: no more of a warp than they fill.
+TEST(Heuristics, ShortOddRowsFillTheirLanes) {
+  for (const int64_t n : {300, 380, 500, 700, 1000}) {
+    const Schedule s = ExpectLaunchable(kLayerNorm, 1 << 18, n, *FindDevice("h200")).schedule;
+    EXPECT_LE(s.columns_at_once(), n * 9 / 5) << n << ": " << s.ToString();
+  }
+}
+
+// Neighbouring rows without vectors: few single elements a thread, of which a line of each.
+TEST(Heuristics, SingleElementsDownColumns) {
+  constexpr char kMiddle[] = R"(fusion middle {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N, 1501]
+  y = softmax(x, axis=1)
+  output y
+})";
+  const auto choose = [&](absl::string_view dtype, int64_t n) {
+    return ExpectLaunchable(absl::StrReplaceAll(kMiddle, {{"DTYPE", dtype}}), 64, n,
+                            *FindDevice("h200"))
+        .schedule;
+  };
+  for (const int64_t n : {200, 336, 500, 700}) {
+    const Schedule s = choose("f32", n);
+    EXPECT_EQ(s.vector, 1) << s.ToString();
+    EXPECT_EQ(s.rows_per_cta(), 32) << s.ToString();
+    EXPECT_EQ(s.threads(), 512) << s.ToString();
+  }
+  // What lies unpacked in registers stays in fewer warps.
+  EXPECT_LT(choose("bf16", 1000).threads(), 512);
 }
 
 // Few rows too long for that, which no cluster takes in turn.
