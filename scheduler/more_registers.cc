@@ -69,9 +69,13 @@ std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& devic
        t = WithMoreRegisters(*t, device)) {
     easier.push_back(*t);
   }
-  const std::optional<Schedule> fewer = WithFewerVectors(s);
-  if (fewer.has_value()) easier.push_back(*fewer);
-  for (const Schedule& t : {s, fewer.value_or(s)}) {
+  Schedule fewest = s;
+  for (std::optional<Schedule> t = WithFewerVectors(s);
+       t.has_value() && t->registers * 2 >= s.registers; t = WithFewerVectors(*t)) {
+    easier.push_back(*t);
+    fewest = *t;
+  }
+  for (const Schedule& t : {s, fewest}) {
     if (!t.one_launch || absl::c_linear_search(easier, Apart(t))) continue;
     easier.push_back(Apart(t));
     if (const std::optional<Schedule> more = WithMoreRegisters(easier.back(), device))

@@ -25,8 +25,8 @@ std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& d
 std::optional<Schedule> WithFewerVectors(const Schedule& s);
 
 // What to try instead of `s`, in this order: fewer CTAs an SM, half of them at least, since they
-// hide more than it costs to spill a little; fewer vectors a thread; and a kernel of its own for
-// what this one finishes.
+// hide more than it costs to spill a little; fewer vectors a thread, half of them at least; and a
+// kernel of its own for what this one finishes.
 std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device);
 
 }  // namespace seam

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/text/parser_impl.h"
@@ -47,9 +48,53 @@ KeywordArgument Parser::ParseKeyword() {
   return keyword;
 }
 
+namespace {
+
+// What names of other languages are written as here.
+struct Elsewhere {
+  absl::string_view name, here;
+};
+constexpr Elsewhere kElsewhere[] = {
+    {"min", "minimum(a, b) or, along axes, amin(a, axes=[0])"},
+    {"max", "maximum(a, b) or, along axes, amax(a, axes=[0])"},
+    {"transpose", "permute(a, axes=[1, 0])"},
+    {"roll", "cat(a[n:], a[:n], axis=0)"},
+    {"std", "sqrt(variance(a, axes=[0]))"},
+    {"var", "variance(a, axes=[0])"},
+    {"zeros", "full(0.0, sizes=[...])"},
+    {"ones", "full(1.0, sizes=[...])"},
+    {"arange", "iota(sizes=[...], axis=0, dtype=i64)"},
+    {"one_hot", "i[:, None] == iota(sizes=[...], axis=0, dtype=i64)"},
+    {"tril", "where(row >= column, a, 0.0) with iota for rows and columns"},
+    {"triu", "where(row <= column, a, 0.0) with iota for rows and columns"},
+    {"logsumexp", "m + log(sum(exp(a - m), axes=[0])) with m = amax(a, axes=[0])"},
+    {"concat", "cat(a, b, axis=0)"},
+    {"concatenate", "cat(a, b, axis=0)"},
+};
+
+// Operations that no name or formula here stands for.
+constexpr absl::string_view kNowhere[] = {"sort",    "argsort", "topk",   "cumsum",
+                                          "cumprod", "scatter", "einsum", "conv2d"};
+
+}  // namespace
+
+void Parser::FailUnknownOperation(const Token& name) {
+  std::vector<absl::string_view> names = CompositeNames();
+  for (const OpInfo& info : AllOps()) names.push_back(info.name);
+  std::string hint = DidYouMean(name.text, names);
+  for (const Elsewhere& other : kElsewhere)
+    if (other.name == name.text) hint = absl::StrCat("; write ", other.here);
+  if (absl::c_linear_search(kNowhere, name.text)) hint = ", and there is none like it";
+  Fail(name, absl::StrCat("found unknown operation ", Quoted(name.text), hint));
+}
+
 Operand Parser::ParseCall() {
   Call call;
   call.name = token_;
+  if (!FindOp(call.name.text) && !absl::c_linear_search(CompositeNames(), call.name.text)) {
+    FailUnknownOperation(call.name);
+    return Operand();
+  }
   Advance();
   Expect("(", "before the operands");
   while (ok() && !token_.Is(")")) {
@@ -63,6 +108,8 @@ Operand Parser::ParseCall() {
       call.keywords.push_back(ParseKeyword());
     } else {
       if (!call.keywords.empty()) FailFound("a keyword: operands come first");
+      if (token_.Is("["))
+        FailFound("an operand: lists have names, as in axes=[1, 0] or sizes=[M, N]");
       call.operands.push_back(ParseExpression(0));
     }
     if (!Accept(",")) break;
@@ -74,14 +121,7 @@ Operand Parser::ParseCall() {
   if (op.has_value()) return CallOp(*op, call);
   std::optional<Operand> composite = CallComposite(call);
   if (composite.has_value()) return *composite;
-  std::vector<absl::string_view> names = CompositeNames();
-  for (const OpInfo& info : AllOps()) names.push_back(info.name);
-  std::string hint = DidYouMean(call.name.text, names);
-  for (absl::string_view m : {"min", "max"}) {  // Names of other languages.
-    if (call.name.text != m) continue;
-    hint = absl::StrCat("; did you mean ", m, "imum(a, b) or, along axes, a", m, "(a, axes=[0])?");
-  }
-  Fail(call.name, absl::StrCat("found unknown operation ", Quoted(call.name.text), hint));
+  FailUnknownOperation(call.name);
   return Operand();
 }
 

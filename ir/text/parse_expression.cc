@@ -127,6 +127,7 @@ Operand Parser::FindValue(const Token& name) {
     for (const auto& [known, definition] : values_) names.push_back(known);
     std::sort(names.begin(), names.end());
     hint = std::string(WordHint(name.text));
+    if (ParseDType(name.text)) hint = absl::StrCat("; types have names, as in dtype=", name.text);
     if (hint.empty()) hint = DidYouMean(name.text, names);
   }
   Fail(name, absl::StrCat("found unknown value ", Quoted(name.text), hint));

@@ -152,6 +152,7 @@ class Parser {
   // The values of the operands of `op`: literals typed, ranks of elementwise operands aligned.
   std::vector<ValId> OperandValues(OpKind op, const Token& at,
                                    const std::vector<Operand>& operands);
+  void FailUnknownOperation(const Token& name);
   const KeywordArgument* FindKeyword(const Call& call, absl::string_view name) const;
   void CheckKeywords(const Call& call, const std::vector<absl::string_view>& known);
   AxisVector ToAxes(const KeywordArgument& keyword);

@@ -88,14 +88,22 @@ TEST(TextErrorTest, Operations) {
   EXPECT_EQ(ErrorIn("z = x + rsqr(x)"),
             "5:9: found unknown operation 'rsqr'; did you mean 'rsqrt'?");
   EXPECT_EQ(ErrorIn("z = nonsense(x)"), "5:5: found unknown operation 'nonsense'");
-  EXPECT_EQ(
-      ErrorIn("z = min(x, 0.0)"),
-      "5:5: found unknown operation 'min'; did you mean minimum(a, b) or, along axes, amin(a, "
-      "axes=[0])?");
-  EXPECT_EQ(
-      ErrorIn("z = max(x, axes=[1])"),
-      "5:5: found unknown operation 'max'; did you mean maximum(a, b) or, along axes, amax(a, "
-      "axes=[0])?");
+  // What other languages call otherwise; what none of ours does.
+  EXPECT_EQ(ErrorIn("z = min(x, 0.0)"),
+            "5:5: found unknown operation 'min'; write minimum(a, b) or, along axes, amin(a, "
+            "axes=[0])");
+  EXPECT_EQ(ErrorIn("z = max(x, axes=[1])"),
+            "5:5: found unknown operation 'max'; write maximum(a, b) or, along axes, amax(a, "
+            "axes=[0])");
+  EXPECT_EQ(ErrorIn("z = arange(M)"),
+            "5:5: found unknown operation 'arange'; write iota(sizes=[...], axis=0, dtype=i64)");
+  EXPECT_EQ(ErrorIn("z = topk(x, 5)"),
+            "5:5: found unknown operation 'topk', and there is none like it");
+  EXPECT_EQ(ErrorIn("z = permute(x, [1, 0])"),
+            "5:16: found '[', expected an operand: lists have names, as in axes=[1, 0] or "
+            "sizes=[M, N]");
+  EXPECT_EQ(ErrorIn("z = cast(x, bf16)"),
+            "5:13: found unknown value 'bf16'; types have names, as in dtype=bf16");
   EXPECT_EQ(ErrorIn("z = softmax(x, axes=[0, 1])"),
             "5:16: found another thing for 'axis', expected one axis");
   EXPECT_EQ(

@@ -116,5 +116,19 @@ TEST(MoreRegisters, InThisOrder) {
   EXPECT_THAT(ctas, ElementsAre(4, 4, 3, 4, 3));
 }
 
+// Of rows that are held the next fewer that have the same columns, and the next, down to a half.
+TEST(MoreRegisters, FewerVectorsAgain) {
+  Schedule s = OfThreads(160, 1);
+  s.persistent = true;
+  s.vector = 8;
+  s.registers = 8;
+  std::vector<int> registers;
+  for (const Schedule& t : EasierSchedules(s, H200())) {
+    EXPECT_EQ(t.columns_at_once(), s.columns_at_once()) << t.ToString();
+    registers.push_back(t.registers);
+  }
+  EXPECT_THAT(registers, ElementsAre(5, 4));
+}
+
 }  // namespace
 }  // namespace seam

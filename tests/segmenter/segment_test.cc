@@ -92,6 +92,15 @@ TEST(SegmentTest, TwoReadersOfAnInputAreOneKernel) {
             Strings{"x -> a b"});
 }
 
+// Views are nobody's kernel, but what a pad puts around them is written.
+TEST(SegmentTest, APadIsWritten) {
+  const char* const kPadded = "input x: f32[4, 8]\n p = pad(x, before=[0, 1], after=[0, 1])\n";
+  EXPECT_EQ(Kernels(absl::StrCat(kPadded, " output p")), Strings{"x -> p"});
+  EXPECT_EQ(Kernels(absl::StrCat(kPadded, " a = p[:, :8]\n b = p[:, 2:]\n output a\n output b")),
+            Strings{"x -> a b"});
+  EXPECT_EQ(Kernels("input x: f32[4, 8]\n a = x[:, 1:]\n output a"), Strings{});
+}
+
 TEST(SegmentTest, ReductionsOverDifferentAxesOfOneTensor) {
   // Both are free: one pass over x.
   EXPECT_EQ(
