@@ -111,6 +111,41 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
   return false;
 }
 
+// Columns that begin anywhere in a sector of memory: neighbouring rows twice as many as else, so
+// that fewer of the sectors are those at their ends, which two CTAs read, and write in part.
+// Source: docs/schedulers.md, "Columns that begin anywhere".
+bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kRows = 64, kWarps = 16, kMostWords = 96, kBesideWords = 24, kMostCtas = 4;
+  const bool begin_anywhere = sized.beside * sized.narrowest_bytes % kSectorBytes != 0;
+  if (!begin_anywhere || s.vector == 1 || s.neighbours > 1 || sized.shape.crossed() ||
+      sized.shape.unrolls) {
+    return false;
+  }
+  Schedule t = s;
+  LieAlongRows(sized, kRows * sized.widest_bytes, t);
+  t.cluster = 1;
+  t.warps_per_row = kWarps;
+  t.registers = static_cast<int>(
+      std::min<int64_t>(CeilDivide(sized.columns, int64_t{t.lanes_per_row} * kWarps), 256));
+  // Narrow data lie unpacked while they are computed with.
+  const double points = static_cast<double>(t.registers) * t.vector * sized.large_inputs;
+  const double words =
+      std::max(rows.Words(t.registers, t), sized.widest_bytes < 4 ? 0.75 * points : 0);
+  // Narrow data that are gone over three times have more to lose by masks.
+  const bool uneven = t.columns_at_once() * 20 > sized.columns * 21;
+  if (t.columns_at_once() < sized.columns || words > kMostWords ||
+      OuterCtas(sized, t) < sized.context.device.sms ||
+      (uneven && sized.widest_bytes < 4 && sized.shape.max_depth > 1)) {
+    return false;
+  }
+  t.min_ctas_per_sm =
+      std::clamp(static_cast<int>(65536 / ((words + kBesideWords) * t.threads())), 1, kMostCtas);
+  t.persistent = true;
+  PinColumns(sized, t);
+  s = t;
+  return true;
+}
+
 // Rows of so few columns that a warp which reads a cache line of each has them all in hand:
 // experts' results, heads that share keys. No lane without two of them but along the rows, and
 // several warps side by side.
@@ -247,6 +282,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int row_words = RowWords(sized);
   while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
   if (s.neighbours == 1 && HoldFewColumns(sized, rows, s)) return;
+  if (reads_again && HoldLongPieces(sized, rows, s)) return;
   if (s.neighbours == 1 && reads_again && BringOuter(sized, rows, s)) return;
   if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
   // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.

@@ -567,6 +567,33 @@ TEST(Heuristics, SingleElementsDownColumns) {
   EXPECT_LT(choose("bf16", 1000).threads(), 512);
 }
 
+// Neighbouring rows whose columns begin anywhere in a sector: long pieces of them, which a CTA of
+// 16 warps holds, unless that takes too many registers.
+TEST(Heuristics, ColumnsThatBeginAnywhere) {
+  constexpr char kMiddle[] = R"(fusion middle {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N, LENGTH]
+  m, v = moments(cast(x, dtype=f32), axes=[1], keepdims=true)
+  y = cast((cast(x, dtype=f32) - m) * rsqrt(v + 1e-5), dtype=DTYPE)
+  output y
+})";
+  const auto choose = [&](absl::string_view dtype, absl::string_view length, int64_t n) {
+    return ExpectLaunchable(absl::StrReplaceAll(kMiddle, {{"DTYPE", dtype}, {"LENGTH", length}}),
+                            64, n, *FindDevice("h200"))
+        .schedule;
+  };
+  for (const int64_t n : {100, 256, 384, 700}) {
+    const Schedule s = choose("f32", "1500", n);
+    EXPECT_EQ(s.rows_per_cta(), 64) << s.ToString();
+    EXPECT_EQ(s.threads(), 512) << s.ToString();
+    EXPECT_TRUE(s.persistent) << s.ToString();
+    EXPECT_LT(choose("f32", "1504", n).threads(), 512);  // Whole sectors.
+  }
+  EXPECT_EQ(choose("bf16", "1502", 256).rows_per_cta(), 64);
+  EXPECT_LT(choose("f32", "1500", 1000).threads(), 512);
+}
+
 // Few rows too long for that, which no cluster takes in turn.
 TEST(Heuristics, FewLongRowsFitACta) {
   for (const DeviceInfo& device : Devices()) {
