@@ -345,33 +345,30 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Beside many weights masks cost registers.
   const Share share_two = {2, !many_weights ? 16 : vectors % 64 == 0 ? 64 : 96, 256};
   const absl::Span<const Share> shares = SharesFor(sized);
-  const bool in_parts = ShareParts(sized, rows, vectors, s);
-  const bool of_narrow_vectors =
-      !in_parts && (ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s) ||
-                    (!s.shift && ShareWarp(sized, vectors, s)));
+  const bool chosen = ShareParts(sized, rows, vectors, s) ||
+                      ShareRow(rows, vectors, OfNarrowVectors(shares, sized, s), s) ||
+                      (!s.shift && ShareWarp(sized, vectors, s));
   // Long odd rows of one input: few threads with much under way each, and four CTAs of them an SM.
   constexpr Share kShareEight = {8, 160, 256};
   constexpr int kCtasOfEight = 4, kLongVectors = 1408;
-  const bool eight = !in_parts && !of_narrow_vectors && narrow && !busy && s.shift &&
-                     weights == 0 && sized.large_inputs == 1 && vectors > kLongVectors &&
+  const bool eight = !chosen && narrow && !busy && s.shift && weights == 0 &&
+                     sized.large_inputs == 1 && vectors > kLongVectors &&
                      rows.Words(kShareEight.registers, s) + kFewestFreeWords <=
                          65536 / (kCtasOfEight * kShareEight.most) &&
                      ShareRow(rows, vectors, {&kShareEight, 1}, s);
-  const bool evenly = !in_parts && !of_narrow_vectors && narrow && !s.shift && !busy &&
-                      weights == 0 && sized.large_inputs == 1 && ShareEvenly(vectors, s);
-  const bool in_threes = !in_parts && !of_narrow_vectors && narrow && !s.shift && !busy &&
-                         weights > 0 && !many_weights && sized.large_inputs == 1 &&
-                         ShareFewWeights(vectors, s);
+  const bool evenly = !chosen && narrow && !s.shift && !busy && weights == 0 &&
+                      sized.large_inputs == 1 && ShareEvenly(vectors, s);
+  const bool in_threes = !chosen && narrow && !s.shift && !busy && weights > 0 && !many_weights &&
+                         sized.large_inputs == 1 && ShareFewWeights(vectors, s);
   // Of results of a byte there are half as many to write, and so more to have under way.
   const bool to_bytes =
       sized.narrowest_bytes == 1 && absl::c_any_of(sized.group->outputs(), [&](ValId v) {
         return DTypeBytes(sized.group->dtype(v)) == 1;
       });
-  const bool two = !in_parts && !of_narrow_vectors && !evenly && !in_threes && narrow && !s.shift &&
-                   !busy && !wide_weights && !to_bytes &&
-                   ShareRow(rows, vectors, {&share_two, 1}, s);
-  s.persistent = in_parts || of_narrow_vectors || evenly || in_threes || eight || two ||
-                 ShareRow(rows, vectors, shares, s);
+  const bool two = !chosen && !evenly && !in_threes && narrow && !s.shift && !busy &&
+                   !wide_weights && !to_bytes && ShareRow(rows, vectors, {&share_two, 1}, s);
+  s.persistent =
+      chosen || evenly || in_threes || eight || two || ShareRow(rows, vectors, shares, s);
   const bool much_beside =
       narrow && weights > 0 && (two ? many_weights : s.registers * s.vector > 32);
   const bool covered = s.persistent && s.columns_per_step() == sized.columns;
