@@ -71,12 +71,12 @@ class DistanceSearch {
 Footprint::Footprint(int64_t element_bytes, absl::Span<const int64_t> sizes,
                      absl::Span<const int64_t> strides) {
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return;
-  Footprint::Terms terms = {{1, element_bytes - 1}};
+  Terms terms = {{1, element_bytes - 1}};
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     if (sizes[axis] > 1) terms.push_back({strides[axis] * element_bytes, sizes[axis] - 1});
   }
   bytes_ = 1;
-  for (const Footprint::Term& term : terms) bytes_ += term.step * term.count;
+  for (const Term& term : terms) bytes_ += term.step * term.count;
   terms_ = Simplified(std::move(terms));
 }
 
@@ -84,7 +84,7 @@ bool Footprint::Shares(const Footprint& other, int64_t distance) const {
   if (bytes_ == 0 || other.bytes_ == 0) return false;
   if (distance >= bytes_ || distance <= -other.bytes_) return false;
   // Offsets of this one plus what the other one's lack to its last.
-  Footprint::Terms terms = terms_;
+  Terms terms = terms_;
   terms.insert(terms.end(), other.terms_.begin(), other.terms_.end());
   return DistanceSearch(std::move(terms)).Reaches(distance + other.bytes_ - 1);
 }

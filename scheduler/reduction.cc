@@ -243,8 +243,8 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     ChoosePasses(rows, s);
     return s;
   }
-  SEAM_ASSIGN_OR_RETURN(const bool folds_few, FoldsFewColumns(sized));
   const auto choose_inner = [&](Schedule& inner) -> absl::Status {
+    SEAM_ASSIGN_OR_RETURN(const bool folds_few, FoldsFewColumns(sized));
     if (folds_few) {
       ChooseStreamed(rows, inner);
       return absl::OkStatus();

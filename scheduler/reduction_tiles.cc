@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "ir/status.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
@@ -28,11 +30,35 @@ double ResultWords(const SizedGroup& sized) {
   return words;
 }
 
-// What lies along the rows: results, rather than what reductions read; and whether as many rows as
+// What lies along the rows: results, rather than what reductions read; and whether all rows that
 // are neighbours there are whole sectors.
 struct AlongRows {
-  bool writes, whole_sectors;
+  bool writes = false, whole_sectors = true;
 };
+
+absl::StatusOr<AlongRows> WhatLiesAlongRows(const SizedGroup& sized) {
+  AlongRows along;
+  // What reductions read then lies along the columns.
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(*sized.group));
+  along.writes = !shape.outer;
+  const auto consider = [&](ValId v) -> absl::Status {
+    if (sized.shape.Columns(sized.shape.axes.axes(v)).empty()) return absl::OkStatus();
+    for (const std::vector<AxisId>& order : MemoryOrders(*sized.group, sized.shape, v)) {
+      int64_t beside = 1;
+      for (auto a = order.rbegin(); a != order.rend(); ++a) {
+        if (!absl::c_linear_search(sized.shape.rows, *a)) break;
+        SEAM_ASSIGN_OR_RETURN(const int64_t extent, ValueOf(sized, sized.shape.axes.extent(*a)));
+        beside *= extent;
+      }
+      along.whole_sectors &=
+          beside == 1 || beside * DTypeBytes(sized.group->dtype(v)) % kSectorBytes == 0;
+    }
+    return absl::OkStatus();
+  };
+  for (ValId v : sized.group->inputs()) SEAM_RETURN_IF_ERROR(consider(v));
+  for (ValId v : sized.group->outputs()) SEAM_RETURN_IF_ERROR(consider(v));
+  return along;
+}
 
 // By how much longer than a copy a kernel is expected to take whose threads hold so many words.
 // Many threads with few points each, in many CTAs, hide latency best; a CTA has all columns of its
@@ -119,15 +145,10 @@ std::optional<std::pair<double, Schedule>> Hold(const SizedGroup& sized, const K
 }  // namespace
 
 absl::StatusOr<std::optional<Schedule>> ChooseTiles(const SizedGroup& sized, Schedule s) {
-  // What reductions read then lies along the columns.
-  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(*sized.group));
   constexpr double kMostCost = 6;  // From there on it is better to read rows again.
   s.tiles = s.outer = true;
   if (sized.shape.crossed() || sized.shape.rows.empty() || sized.columns <= 1) return std::nullopt;
-  SEAM_ASSIGN_OR_RETURN(const int64_t beside,
-                        ValueOf(sized, sized.shape.axes.extent(sized.shape.rows.back())));
-  const AlongRows along = {.writes = !shape.outer,
-                           .whole_sectors = beside * sized.narrowest_bytes % kSectorBytes == 0};
+  SEAM_ASSIGN_OR_RETURN(const AlongRows along, WhatLiesAlongRows(sized));
   SEAM_ASSIGN_OR_RETURN(const bool across, LieAcross(sized));
   if (!across) return std::nullopt;
   const int most = std::clamp(16 / sized.narrowest_bytes, 1, 8);

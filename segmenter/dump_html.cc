@@ -22,7 +22,6 @@ using Json = nlohmann::ordered_json;
 // Beyond that a browser does not keep up.
 constexpr PictureLimits kPageLimits = {20000, 60000, 16, 6};
 
-std::string Text(absl::string_view s) { return std::string(s); }
 double Rounded(double x) { return std::round(x * 10) / 10; }
 
 class Page {
@@ -33,7 +32,7 @@ class Page {
   absl::StatusOr<Json> Data() {
     const SegmentationTotals totals = TotalsOf(s_, sizes_);
     Json json;
-    json["name"] = Text(f_.name());
+    json["name"] = std::string(f_.name());
     json["kernels"] = totals.kernels;
     json["traffic"] = FormatBytes(totals.bytes);
     json["device"] = html_.device;
@@ -62,7 +61,7 @@ class Page {
       if (node.group.valid()) {
         n["group"] = node.group.index();
       } else {
-        n["value"] = Text(f_.name(node.val));
+        n["value"] = std::string(f_.name(node.val));
         n["result"] = node.is_result;
       }
       n["lines"] = node.lines;
@@ -95,7 +94,7 @@ class Page {
     for (uint32_t v = 0; v < f_.num_vals(); ++v) {
       const ValId val(v);
       const ExprId definition = f_.definition(val);
-      Json value = {{"name", Text(f_.name(val))},
+      Json value = {{"name", std::string(f_.name(val))},
                     {"type", StoredType(s_, val)},
                     {"bytes", FormatBytes(StoredBytes(s_, sizes_, val))}};
       if (const std::string error = DescribeNarrowing(s_, val); !error.empty())
@@ -111,7 +110,7 @@ class Page {
       SEAM_ASSIGN_OR_RETURN(const std::vector<std::string> lines, GroupLines(s_, g));
       const std::vector<ExprId> exprs = s_.all_exprs(g);
       Json group = {{"id", g.index()},
-                    {"scheduler", Text(SchedulerName(s_.scheduler(g)))},
+                    {"scheduler", std::string(SchedulerName(s_.scheduler(g)))},
                     {"traffic", TrafficText(s_, sizes_, g)},
                     {"bytes", TrafficOf(s_, sizes_, g).bytes()},
                     {"exprs", Json::array()},
@@ -127,7 +126,7 @@ class Page {
         std::vector<uint32_t> readers;
         for (EdgeId e : s_.readers(s_.buffer_of(v))) readers.push_back(s_.edge(e).to.index());
         std::sort(readers.begin(), readers.end());
-        group["outputs"].push_back({{"value", Text(f_.name(v))}, {"readers", readers}});
+        group["outputs"].push_back({{"value", std::string(f_.name(v))}, {"readers", readers}});
       }
       json["groups"].push_back(std::move(group));
     }
@@ -153,7 +152,7 @@ class Page {
 
   Json Names(const std::vector<ValId>& vals) const {
     Json names = Json::array();
-    for (ValId v : vals) names.push_back(Text(f_.name(v)));
+    for (ValId v : vals) names.push_back(std::string(f_.name(v)));
     return names;
   }
 
@@ -180,9 +179,10 @@ class Page {
       const auto i = std::lower_bound(list.begin(), list.end(), std::pair(border.from, border.to)) -
                      list.begin();
       Json& b = json["borders"][i];
-      b["reason"] = Text(ReasonName(border.decision.reason));
+      b["reason"] = std::string(ReasonName(border.decision.reason));
       b["about"] = Json::array();
-      for (ExprId e : border.decision.about) b["about"].push_back(Text(f_.name(f_.result(e))));
+      for (ExprId e : border.decision.about)
+        b["about"].push_back(std::string(f_.name(f_.result(e))));
     }
   }
 
@@ -198,7 +198,7 @@ class Page {
       Json members = Json::array();
       for (const MergeTrial::Member& m : trial.members) {
         members.push_back({{"expr", m.first.index()},
-                           {"name", Text(f_.name(f_.result(m.first)))},
+                           {"name", std::string(f_.name(f_.result(m.first)))},
                            {"size", m.num_exprs}});
       }
       Json t = {{"pass", trial.pass},
@@ -211,7 +211,7 @@ class Page {
         t["made"].push_back(std::move(exprs));
       }
       if (!trial.decision.ok) {
-        t["reason"] = Text(ReasonName(trial.decision.reason));
+        t["reason"] = std::string(ReasonName(trial.decision.reason));
         t["why"] = absl::StrCat(DescribeRefusal(f_, trial.decision), ". That is, ",
                                 ReasonSentence(trial.decision.reason), ".");
       }

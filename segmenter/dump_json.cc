@@ -12,17 +12,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Str(absl::string_view s) { return std::string(s); }
-
 Json Names(const Fusion& f, const std::vector<ValId>& vals) {
   Json names = Json::array();
-  for (ValId v : vals) names.push_back(Str(f.name(v)));
+  for (ValId v : vals) names.push_back(std::string(f.name(v)));
   return names;
 }
 
 Json Names(const Fusion& f, const std::vector<ExprId>& exprs) {
   Json names = Json::array();
-  for (ExprId e : exprs) names.push_back(Str(f.name(f.result(e))));
+  for (ExprId e : exprs) names.push_back(std::string(f.name(f.result(e))));
   return names;
 }
 
@@ -46,7 +44,7 @@ DType StoredAs(const SegmentedFusion& segmented, const SegmentedEdge& edge) {
 Json Narrowed(const SegmentedFusion& segmented, const SizeHints& sizes, const SegmentedEdge& edge) {
   const Buffer& buffer = segmented.buffer(edge.buffer);
   const RoundingError error = buffer.rounds ? RoundingErrorOf(buffer.dtype) : RoundingError();
-  return {{"from", Str(DTypeName(segmented.fusion().dtype(edge.val)))},
+  return {{"from", std::string(DTypeName(segmented.fusion().dtype(edge.val)))},
           {"saved", sizes.BytesAs(edge.val, segmented.fusion().dtype(edge.val)) -
                         sizes.BytesAs(edge.val, buffer.dtype)},
           {"relative_error", error.relative},
@@ -67,8 +65,8 @@ absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const Dum
   const SizeHints& sizes = *options.sizes;
   const SegmentationTotals totals = TotalsOf(segmented, sizes);
   Json json;
-  json["fusion"] = Str(f.name());
-  json["narrow_edges"] = Str(NarrowingName(segmented.narrowing()));
+  json["fusion"] = std::string(f.name());
+  json["narrow_edges"] = std::string(NarrowingName(segmented.narrowing()));
   json["symbols"] = Json::object();
   for (const auto& [name, value] : sizes.symbols()) json["symbols"][name] = value;
   json["kernels"] = totals.kernels;
@@ -79,7 +77,7 @@ absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const Dum
     SEAM_ASSIGN_OR_RETURN(const std::vector<std::string> lines, GroupLines(segmented, g));
     json["groups"].push_back({{"id", g.index()},
                               {"name", "g" + std::to_string(g.index())},
-                              {"scheduler", Str(SchedulerName(segmented.scheduler(g)))},
+                              {"scheduler", std::string(SchedulerName(segmented.scheduler(g)))},
                               {"exprs", Names(f, segmented.exprs(g))},
                               {"copies", Names(f, segmented.copies(g))},
                               {"text", lines},
@@ -95,8 +93,8 @@ absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const Dum
       const SegmentedEdge& edge = segmented.edge(e);
       edges.push_back({{"from", edge.from.index()},
                        {"to", edge.to.index()},
-                       {"val", Str(f.name(edge.val))},
-                       {"dtype", Str(DTypeName(StoredAs(segmented, edge)))},
+                       {"val", std::string(f.name(edge.val))},
+                       {"dtype", std::string(DTypeName(StoredAs(segmented, edge)))},
                        {"shape", Shape(f, edge.val)},
                        {"bytes", StoredBytes(segmented, sizes, edge.val)},
                        {"layout", Layout(segmented, edge)},
@@ -108,19 +106,20 @@ absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const Dum
   json["edges"] = std::move(edges);
   json["order"] = Json::array();
   for (const OrderConstraint& c : segmented.order_constraints()) {
-    json["order"].push_back({{"before", Str(f.name(f.result(c.before)))},
-                             {"after", Str(f.name(f.result(c.after)))},
-                             {"val", Str(f.name(c.val))}});
+    json["order"].push_back({{"before", std::string(f.name(f.result(c.before)))},
+                             {"after", std::string(f.name(f.result(c.after)))},
+                             {"val", std::string(f.name(c.val))}});
   }
   json["borders"] = Json::array();
   if (options.log != nullptr) {
     for (const BorderReason& border : options.log->borders) {
-      json["borders"].push_back({{"from", border.from.index()},
-                                 {"to", border.to.index()},
-                                 {"reason", Str(ReasonName(border.decision.reason))},
-                                 {"scheduler", Str(SchedulerName(border.decision.scheduler))},
-                                 {"about", Names(f, border.decision.about)},
-                                 {"detail", border.decision.detail}});
+      json["borders"].push_back(
+          {{"from", border.from.index()},
+           {"to", border.to.index()},
+           {"reason", std::string(ReasonName(border.decision.reason))},
+           {"scheduler", std::string(SchedulerName(border.decision.scheduler))},
+           {"about", Names(f, border.decision.about)},
+           {"detail", border.decision.detail}});
     }
   }
   // Names that a builder was given may be no UTF-8.

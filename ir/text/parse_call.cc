@@ -91,7 +91,8 @@ void Parser::FailUnknownOperation(const Token& name) {
 Operand Parser::ParseCall() {
   Call call;
   call.name = token_;
-  if (!FindOp(call.name.text) && !absl::c_linear_search(CompositeNames(), call.name.text)) {
+  const std::optional<OpKind> op = FindOp(call.name.text);
+  if (!op && !absl::c_linear_search(CompositeNames(), call.name.text)) {
     FailUnknownOperation(call.name);
     return Operand();
   }
@@ -117,12 +118,7 @@ Operand Parser::ParseCall() {
   Expect(")", absl::StrCat("or ',' in the call of ", call.name.text));
   if (!ok()) return Operand();
 
-  std::optional<OpKind> op = FindOp(call.name.text);
-  if (op.has_value()) return CallOp(*op, call);
-  std::optional<Operand> composite = CallComposite(call);
-  if (composite.has_value()) return *composite;
-  FailUnknownOperation(call.name);
-  return Operand();
+  return op ? CallOp(*op, call) : CallComposite(std::move(call));
 }
 
 const KeywordArgument* Parser::FindKeyword(const Call& call, absl::string_view name) const {

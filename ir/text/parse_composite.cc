@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/composites.h"
@@ -199,12 +200,9 @@ std::vector<absl::string_view> CompositeNames() {
   return names;
 }
 
-std::optional<Operand> Parser::CallComposite(Call call) {
-  const Composite* composite = nullptr;
-  for (const Composite& row : Composites()) {
-    if (row.name == call.name.text) composite = &row;
-  }
-  if (composite == nullptr) return std::nullopt;
+Operand Parser::CallComposite(Call call) {
+  const auto composite = absl::c_find_if(
+      Composites(), [&](const Composite& row) { return row.name == call.name.text; });
   std::vector<absl::string_view> names;
   for (const Parameter& parameter : composite->parameters) names.push_back(parameter.name);
   if (composite->folds) names.push_back("keepdims");

@@ -169,7 +169,7 @@ class Parser {
   ValId KeepDims(ValId reduced, ValId operand, const AxisVector& axes);
 
   // --- Composites (parse_composite.cc) ---
-  std::optional<Operand> CallComposite(Call call);  // None where `call` names no composite.
+  Operand CallComposite(Call call);  // `call` names a composite.
 
   TextSource source_;
   Lexer lexer_;

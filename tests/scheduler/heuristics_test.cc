@@ -9,16 +9,17 @@
 #include <string>
 #include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "ir/text/parser.h"
 #include "scheduler/scheduler.h"
+#include "tests/support/launchable.h"
 #include "tests/support/norm_graphs.h"
 
 namespace seam {
 namespace {
+
+using testing::ExpectLaunchable;
 
 const char* const kForward = R"(fusion forward {
   symbol M
@@ -164,43 +165,6 @@ std::string LayerNormBackward(bool bias) {
   output dw
 )",
                       bias ? "  output db\n}" : "}");
-}
-
-// The plan for a group of M and N, held against the device.
-LaunchPlan ExpectLaunchable(const std::string& text, int64_t m, int64_t n,
-                            const DeviceInfo& device) {
-  SCOPED_TRACE(absl::StrCat(text, "\nM=", m, " N=", n, " on ", device.name));
-  const absl::StatusOr<Fusion> group = ParseFusion(text);
-  EXPECT_TRUE(group.ok()) << group.status();
-  if (!group.ok()) return {};
-  ScheduleContext context;
-  context.device = device;
-  for (const SymNode* symbol : group->env().symbols())
-    context.sizes.push_back(symbol->name == "M" ? m : n);
-  const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(*group, SchedulerKind::kReduction, context);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  if (!plan.ok()) return {};
-  for (const Guard& guard : plan->guards) {
-    const auto holds = Evaluate(guard.condition, [&](const SymNode* symbol) {
-      return std::optional<int64_t>(symbol->name == "M" ? m : n);
-    });
-    EXPECT_TRUE(holds.ok() && *holds == 1) << guard.reason;
-  }
-  const Schedule& s = plan->schedule;
-  const int64_t ctas = std::max(1, s.min_ctas_per_sm);
-  EXPECT_LE(ctas * s.threads(), device.max_threads_per_sm);
-  constexpr int64_t kOfDriver = 1024;  // Of each CTA's shared memory.
-  for (const KernelLaunch& launch : plan->launches) {
-    const int64_t bytes = launch.kernel.SharedBytes();
-    EXPECT_LE(bytes, device.smem_bytes_per_cta) << launch.kernel.name;
-    EXPECT_LE(launch.kernel.threads, 1024) << launch.kernel.name;
-    EXPECT_LE(launch.kernel.cluster, device.max_cluster) << launch.kernel.name;
-    // CTAs that take rows in turn are to be there all at once.
-    if (s.grid == 0) continue;
-    EXPECT_LE(ctas * (bytes + kOfDriver), device.smem_bytes_per_cta + kOfDriver)
-        << launch.kernel.name << ": " << s.ToString();
-  }
-  return *plan;
 }
 
 TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
@@ -480,118 +444,6 @@ TEST(Heuristics, ColumnsApartHaveRoom) {
     EXPECT_FALSE(s.outer) << s.ToString();
     EXPECT_GE(s.columns_at_once(), std::min<int64_t>(n, 4096)) << s.ToString();
   }
-}
-
-// Rows of which a small part is folded have nothing to keep for a second pass; but CTAs that share
-// each of a few rows would fold that part together.
-TEST(Heuristics, RowsThatFoldFewColumnsAreStreamed) {
-  const std::string text = absl::StrReplaceAll(kColumnsApart[2], {{"DTYPE", "f16"}});
-  for (const DeviceInfo& device : Devices()) {
-    for (const int64_t n : {4096, 50001, 150528}) {
-      const Schedule s = ExpectLaunchable(text, 2 * device.sms, n, device).schedule;
-      EXPECT_FALSE(s.persistent) << s.ToString();
-      EXPECT_EQ(s.cluster * s.split, 1) << s.ToString();
-      EXPECT_GE(s.threads() * s.min_ctas_per_sm, 256) << s.ToString();
-    }
-  }
-}
-
-// Gates of a recurrent cell: each thread has the same columns of every gate, and nothing else.
-TEST(Heuristics, ResultsThatArePartsOfRows) {
-  constexpr char kGates[] = R"(fusion gates {
-  symbol M
-  symbol N
-  input z: bf16[M, 3*N]
-  input h: bf16[M, N]
-  y = rms_norm(z, axes=[1])
-  r = sigmoid(y[:, 0:N])
-  c = tanh(r * y[:, N:2*N])
-  u = sigmoid(y[:, 2*N:3*N])
-  out = u * c + (1.0 - u) * h
-  output out
-})";
-  for (const int64_t n : {768, 1024, 4096}) {
-    const Schedule s = ExpectLaunchable(kGates, 16384, n, *FindDevice("h200")).schedule;
-    EXPECT_EQ(s.columns_at_once(), 3 * n) << s.ToString();
-    EXPECT_EQ(n % (s.columns_at_once() / s.registers), 0) << s.ToString();
-    EXPECT_TRUE(absl::c_any_of(s.facts, [n = n](const SymbolFact& f) { return f.value == n; }))
-        << s.ToString();
-  }
-}
-
-// Rows of results that begin elsewhere than those of the input are not shifted with it.
-TEST(Heuristics, RowsThatBeginElsewhereAreNotShifted) {
-  constexpr char kSliced[] = R"(fusion sliced {
-  symbol M
-  symbol N
-  input x: bf16[M, N + 17]
-  input w: f32[N]
-  y = cast(rms_norm(cast(x[:, 17:], dtype=f32), w, axes=[1]), dtype=bf16)
-  output y
-})";
-  for (const int64_t n : {1531, 4099}) {
-    const Schedule s = ExpectLaunchable(kSliced, 32768, n, *FindDevice("h200")).schedule;
-    EXPECT_FALSE(s.shift) << s.ToString();
-  }
-}
-
-// Short odd rows of one narrow input beside weights: no more of a warp than they fill.
-TEST(Heuristics, ShortOddRowsFillTheirLanes) {
-  for (const int64_t n : {300, 380, 500, 700, 1000}) {
-    const Schedule s = ExpectLaunchable(kLayerNorm, 1 << 18, n, *FindDevice("h200")).schedule;
-    EXPECT_LE(s.columns_at_once(), n * 9 / 5) << n << ": " << s.ToString();
-  }
-}
-
-// Neighbouring rows without vectors: few single elements a thread, of which a line of each.
-TEST(Heuristics, SingleElementsDownColumns) {
-  constexpr char kMiddle[] = R"(fusion middle {
-  symbol M
-  symbol N
-  input x: DTYPE[M, N, 1501]
-  y = softmax(x, axis=1)
-  output y
-})";
-  const auto choose = [&](absl::string_view dtype, int64_t n) {
-    return ExpectLaunchable(absl::StrReplaceAll(kMiddle, {{"DTYPE", dtype}}), 64, n,
-                            *FindDevice("h200"))
-        .schedule;
-  };
-  for (const int64_t n : {200, 336, 500, 700}) {
-    const Schedule s = choose("f32", n);
-    EXPECT_EQ(s.vector, 1) << s.ToString();
-    EXPECT_EQ(s.rows_per_cta(), 32) << s.ToString();
-    EXPECT_EQ(s.threads(), 512) << s.ToString();
-  }
-  // What lies unpacked in registers stays in fewer warps.
-  EXPECT_LT(choose("bf16", 1000).threads(), 512);
-}
-
-// Neighbouring rows whose columns begin anywhere in a sector: long pieces of them, which a CTA of
-// 16 warps holds, unless that takes too many registers.
-TEST(Heuristics, ColumnsThatBeginAnywhere) {
-  constexpr char kMiddle[] = R"(fusion middle {
-  symbol M
-  symbol N
-  input x: DTYPE[M, N, LENGTH]
-  m, v = moments(cast(x, dtype=f32), axes=[1], keepdims=true)
-  y = cast((cast(x, dtype=f32) - m) * rsqrt(v + 1e-5), dtype=DTYPE)
-  output y
-})";
-  const auto choose = [&](absl::string_view dtype, absl::string_view length, int64_t n) {
-    return ExpectLaunchable(absl::StrReplaceAll(kMiddle, {{"DTYPE", dtype}, {"LENGTH", length}}),
-                            64, n, *FindDevice("h200"))
-        .schedule;
-  };
-  for (const int64_t n : {100, 256, 384, 700}) {
-    const Schedule s = choose("f32", "1500", n);
-    EXPECT_EQ(s.rows_per_cta(), 64) << s.ToString();
-    EXPECT_EQ(s.threads(), 512) << s.ToString();
-    EXPECT_TRUE(s.persistent) << s.ToString();
-    EXPECT_LT(choose("f32", "1504", n).threads(), 512);  // Whole sectors.
-  }
-  EXPECT_EQ(choose("bf16", "1502", 256).rows_per_cta(), 64);
-  EXPECT_LT(choose("f32", "1500", 1000).threads(), 512);
 }
 
 // Few rows too long for that, which no cluster takes in turn.

@@ -1,0 +1,171 @@
+// What the heuristics choose for columns of one kind or another: that a part of them is folded, or
+// wanted; where they begin; how many there are. Each choice was timed: docs/schedulers.md.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_replace.h"
+#include "scheduler/scheduler.h"
+#include "tests/support/launchable.h"
+
+namespace seam {
+namespace {
+
+using testing::ExpectLaunchable;
+
+// Rows of which a small part is folded have nothing to keep for a second pass; but CTAs that share
+// each of a few rows would fold that part together.
+TEST(ColumnHeuristics, RowsThatFoldFewColumnsAreStreamed) {
+  constexpr char kGainOfCode[] = R"(fusion gain_of_code {
+  symbol M
+  symbol N
+  input x: f16[M, N]
+  input code: f32[M, 8]
+  g = sum(softmax(code, axis=1) * 2.0, axes=[1])
+  out = cast(cast(x, dtype=f32) * g[:, None], dtype=f16)
+  output out
+})";
+  for (const DeviceInfo& device : Devices()) {
+    for (const int64_t n : {4096, 50001, 150528}) {
+      const Schedule s = ExpectLaunchable(kGainOfCode, 2 * device.sms, n, device).schedule;
+      EXPECT_FALSE(s.persistent) << s.ToString();
+      EXPECT_EQ(s.cluster * s.split, 1) << s.ToString();
+      EXPECT_GE(s.threads() * s.min_ctas_per_sm, 256) << s.ToString();
+    }
+  }
+}
+
+// Gates of a recurrent cell: each thread has the same columns of every gate, and nothing else.
+TEST(ColumnHeuristics, ResultsThatArePartsOfRows) {
+  constexpr char kGates[] = R"(fusion gates {
+  symbol M
+  symbol N
+  input z: bf16[M, 3*N]
+  input h: bf16[M, N]
+  y = rms_norm(z, axes=[1])
+  r = sigmoid(y[:, 0:N])
+  c = tanh(r * y[:, N:2*N])
+  u = sigmoid(y[:, 2*N:3*N])
+  out = u * c + (1.0 - u) * h
+  output out
+})";
+  for (const int64_t n : {768, 1024, 4096}) {
+    const Schedule s = ExpectLaunchable(kGates, 16384, n, *FindDevice("h200")).schedule;
+    EXPECT_EQ(s.columns_at_once(), 3 * n) << s.ToString();
+    EXPECT_EQ(n % (s.columns_at_once() / s.registers), 0) << s.ToString();
+    EXPECT_TRUE(absl::c_any_of(s.facts, [n = n](const SymbolFact& f) { return f.value == n; }))
+        << s.ToString();
+  }
+}
+
+// Rows of results that begin elsewhere than those of the input are not shifted with it.
+TEST(ColumnHeuristics, RowsThatBeginElsewhereAreNotShifted) {
+  constexpr char kSliced[] = R"(fusion sliced {
+  symbol M
+  symbol N
+  input x: bf16[M, N + 17]
+  input w: f32[N]
+  y = cast(rms_norm(cast(x[:, 17:], dtype=f32), w, axes=[1]), dtype=bf16)
+  output y
+})";
+  for (const int64_t n : {1531, 4099}) {
+    const Schedule s = ExpectLaunchable(kSliced, 32768, n, *FindDevice("h200")).schedule;
+    EXPECT_FALSE(s.shift) << s.ToString();
+  }
+}
+
+// Short odd rows of one narrow input beside weights: no more of a warp than they fill.
+TEST(ColumnHeuristics, ShortOddRowsFillTheirLanes) {
+  constexpr char kLayerNorm[] = R"(fusion layer_norm {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: bf16[N]
+  input b: bf16[N]
+  y, mean, rstd = layer_norm(x, w, b, axes=[1])
+  output y
+})";
+  for (const int64_t n : {300, 380, 500, 700, 1000}) {
+    const Schedule s = ExpectLaunchable(kLayerNorm, 1 << 18, n, *FindDevice("h200")).schedule;
+    EXPECT_LE(s.columns_at_once(), n * 9 / 5) << n << ": " << s.ToString();
+  }
+}
+
+// Neighbouring rows without vectors: few single elements a thread, of which a line of each.
+TEST(ColumnHeuristics, SingleElementsDownColumns) {
+  constexpr char kMiddle[] = R"(fusion middle {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N, 1501]
+  y = softmax(x, axis=1)
+  output y
+})";
+  const auto choose = [&](absl::string_view dtype, int64_t n) {
+    return ExpectLaunchable(absl::StrReplaceAll(kMiddle, {{"DTYPE", dtype}}), 64, n,
+                            *FindDevice("h200"))
+        .schedule;
+  };
+  for (const int64_t n : {200, 336, 500, 700}) {
+    const Schedule s = choose("f32", n);
+    EXPECT_EQ(s.vector, 1) << s.ToString();
+    EXPECT_EQ(s.rows_per_cta(), 32) << s.ToString();
+    EXPECT_EQ(s.threads(), 512) << s.ToString();
+  }
+  // What lies unpacked in registers stays in fewer warps.
+  EXPECT_LT(choose("bf16", 1000).threads(), 512);
+}
+
+// Neighbouring rows whose columns begin anywhere in a sector: long pieces of them, which a CTA of
+// 16 warps holds, unless that takes too many registers.
+TEST(ColumnHeuristics, ColumnsThatBeginAnywhere) {
+  constexpr char kMiddle[] = R"(fusion middle {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N, LENGTH]
+  m, v = moments(cast(x, dtype=f32), axes=[1], keepdims=true)
+  y = cast((cast(x, dtype=f32) - m) * rsqrt(v + 1e-5), dtype=DTYPE)
+  output y
+})";
+  const auto choose = [&](absl::string_view dtype, absl::string_view length, int64_t n) {
+    return ExpectLaunchable(absl::StrReplaceAll(kMiddle, {{"DTYPE", dtype}, {"LENGTH", length}}),
+                            64, n, *FindDevice("h200"))
+        .schedule;
+  };
+  for (const int64_t n : {100, 256, 384, 700}) {
+    const Schedule s = choose("f32", "1500", n);
+    EXPECT_EQ(s.rows_per_cta(), 64) << s.ToString();
+    EXPECT_EQ(s.threads(), 512) << s.ToString();
+    EXPECT_TRUE(s.persistent) << s.ToString();
+    EXPECT_LT(choose("f32", "1504", n).threads(), 512);  // Whole sectors.
+  }
+  EXPECT_EQ(choose("bf16", "1502", 256).rows_per_cta(), 64);
+  EXPECT_LT(choose("f32", "1500", 1000).threads(), 512);
+}
+
+// Pixels that are whole sectors together, though a line of them is not, are tiled as if they were
+// one axis.
+TEST(ColumnHeuristics, TilesOfWholeSectors) {
+  const auto choose = [](absl::string_view pixels, absl::string_view order) {
+    return ExpectLaunchable(absl::StrReplaceAll(R"(fusion to_front {
+  symbol M
+  symbol N
+  input x: bf16[M, PIXELS, N]
+  y = permute(rms_norm(x, axes=[LAST]), axes=ORDER)
+  output y
+})",
+                                                {{"PIXELS", pixels},
+                                                 {"LAST", order == "[0, 2, 1]" ? "2" : "3"},
+                                                 {"ORDER", order}}),
+                            64, 192, *FindDevice("h200"))
+        .schedule;
+  };
+  const Schedule whole = choose("3136", "[0, 2, 1]"), lines = choose("56, 56", "[0, 3, 1, 2]");
+  EXPECT_TRUE(whole.tiles) << whole.ToString();
+  EXPECT_EQ(whole.rows_per_cta(), lines.rows_per_cta()) << whole.ToString() << "\n"
+                                                        << lines.ToString();
+  EXPECT_EQ(whole.threads(), lines.threads()) << whole.ToString() << "\n" << lines.ToString();
+}
+
+}  // namespace
+}  // namespace seam
