@@ -404,10 +404,7 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   for (ValId v : group.outputs()) run_over = Union(run_over, axes.axes(v));
   // What nobody folds and no output has is not run over: views follow their operands to where they
   // are, and threads go through what they fold by themselves.
-  AxisSet all = run_over;
-  if (shape.reduces && !shape.unrolls) {
-    for (uint32_t i = 0; i < group.num_exprs(); ++i) all = Union(all, axes.space(ExprId(i)));
-  }
+  const AxisSet& all = run_over;
   shape.lies_along = AxesBehindViews(group, axes, run_over);
   auto consider = [&](ValId v, std::vector<AxisId> order) {
     order = AsRunOver(shape.lies_along, order);

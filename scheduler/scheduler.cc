@@ -1,6 +1,9 @@
 #include "scheduler/scheduler.h"
 
+#include <algorithm>
+
 #include "ir/status.h"
+#include "scheduler/arithmetic.h"
 #include "scheduler/group_shape.h"
 #include "scheduler/kernel/instructions.h"
 #include "scheduler/lower.h"
@@ -15,8 +18,11 @@ namespace {
 constexpr int kMaxExprsPerGroup = 1000;
 // More of them than this do not fit a thread's registers, of which it has 255.
 constexpr int kMaxTensorsPerGroup = 160;
-// A value computed more often than this costs more than writing it down.
+// What is computed at more places than this, by an upper bound, somebody has to look at closely.
 constexpr int kMaxRecompute = 8;
+// A byte of traffic is worth as many instructions: an H200's SMs issue 132 x 4 x 32 a cycle, about
+// 3e13 a second, and it moves 4.8e12 bytes. That is for what comes on top of the traffic.
+constexpr double kInstructionsPerByte = 6;
 
 constexpr Scheduler kSchedulers[] = {
     {SchedulerKind::kAlias, "views of inputs; nothing is launched", alias::CanSchedule,
@@ -71,9 +77,15 @@ Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,
     return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kCapacity, {},
                             "the kernel would hold more than 1000 expressions");
   }
-  if (summary.recompute_factor > kMaxRecompute) {
+  if (summary.computed.empty() && summary.recompute_factor > kMaxRecompute) {
     return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kRecompute, {},
                             "values would be computed more than eight times over");
+  }
+  for (const GroupSummary::Computed& c : summary.computed) {
+    if (static_cast<size_t>(c.times) > GroupSummary::kMostTimes) {
+      return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kRecompute, {c.expr},
+                              "it would be computed more than 64 times over");
+    }
   }
   if (!summary.connected) {
     return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kUnconnected, {},
@@ -89,13 +101,17 @@ Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,
 double RealGuard::FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                                  const GroupSummary& summary) const {
   if (summary.num_tensors > kMaxTensorsPerGroup) return 0;
-  if (summary.num_reductions == 0) return 1;
-  return reduction::FractionOfPeak(fusion, axes, sizes, summary, device_);
+  double fraction = summary.num_reductions == 0
+                        ? 1
+                        : reduction::FractionOfPeak(fusion, axes, sizes, summary, device_);
+  const double beside = BytesBesideArithmetic(fusion, axes, sizes, summary);
+  if (beside > 0 && summary.moved_bytes > 0)
+    fraction = std::min(fraction, static_cast<double>(summary.moved_bytes) / beside);
+  return fraction;
 }
 
-// An H200 issues 132 x 4 x 32 instructions a cycle, about 3e13 a second, and moves 4.8e12 bytes.
 double RealGuard::BytesOfArithmetic(const Fusion& fusion, ExprId e) const {
-  return kernel::InstructionsOf(fusion.op(e)) / 6.0;
+  return kernel::InstructionsOf(fusion.op(e)) / kInstructionsPerByte;
 }
 
 Decision RealGuard::CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,

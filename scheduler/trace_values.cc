@@ -41,9 +41,19 @@ absl::StatusOr<TileId> Tracer::At(ValId v, const Index& index, SymInt predicate)
   return id;
 }
 
+bool Tracer::IsWithin(ValId v, const Index& index) {
+  for (int d = 0; d < group_.rank(v); ++d) {
+    const SymInt inside = SymAnd(SymGe(index[d], 0), SymLt(index[d], Extent(v, d)));
+    if (Decide(inside) != true) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<TileId> Tracer::Compute(ValId v, const Index& index, SymInt predicate) {
   if (IsEmpty(v)) return Constant(group_.dtype(v), Zero(group_.dtype(v)));
   if (group_.is_input(v)) {
+    // A weight is the same one whichever neighbour of a padded point it is for.
+    if (!predicate.is_same(1) && IsWithin(v, index)) return At(v, index, 1);
     int input = 0;
     while (group_.inputs()[input] != v) ++input;
     TileValue load;

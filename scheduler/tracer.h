@@ -92,6 +92,8 @@ class Tracer {
 
   // One value at one point.
   absl::StatusOr<TileId> At(ValId v, const Index& index, SymInt predicate);
+  // Whether a value is known to have an element there.
+  bool IsWithin(ValId v, const Index& index);
   absl::StatusOr<TileId> Compute(ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> Pointwise(ExprId e, ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> Unrolled(ExprId e, ValId v, const Index& index, SymInt predicate);

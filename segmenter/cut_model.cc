@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/mix_hash.h"
+#include "segmenter/closer_look.h"
 #include "segmenter/segment.h"
 #include "segmenter/traffic.h"
 
@@ -48,6 +49,10 @@ CutModel::CutModel(const SegmentedFusion& s, const Units& units, const SizeHints
       e.writer = __builtin_ctzll(e.units);
     }
   }
+  std::vector<ExprId> exprs;
+  for (const LocalExpr& e : exprs_) exprs.push_back(e.expr);
+  std::sort(exprs.begin(), exprs.end());
+  looks_closer_ = ReadsElsewhere(f_, axes_, exprs);
   AddReads(s);
   for (LocalVal& v : vals_) v.is_result = s.is_result(v.val);
   AddDependences(s, between);
@@ -200,14 +205,18 @@ int64_t CutModel::ReadBytesOf(const LocalVal& v, UnitMask block) const {
 }
 
 Judgement& CutModel::JudgementOf(UnitMask block) {
-  uint64_t hash = 0;
+  uint64_t hash = looks_closer_ ? 1 : 0;
   ForEach(block, [&](int u) { hash += hash_of_unit_[u]; });
   if (judgements_.size() >= kMaxJudgements) judgements_.clear();
   const auto [it, is_new] = judgements_.try_emplace(hash);
   Judgement& judgement = it->second;
   if (!is_new) return judgement;
-  GroupSummary summary = Summarize(f_, axes_, facts_, Exprs(block));
-  const Decision decision = guard_.CanSchedule(f_, axes_, summary);
+  const std::vector<ExprId> exprs = Exprs(block);
+  GroupSummary summary = Summarize(f_, axes_, facts_, exprs);
+  const Decision decision = AskGuard(
+      guard_, f_, axes_, facts_, [&] { return exprs; }, summary);
+  if (decision.ok && looks_closer_ && summary.computed.empty())
+    LookCloser(f_, axes_, facts_, exprs, summary);
   judgement.accepted = decision.ok;
   judgement.scheduler = decision.scheduler;
   judgement.num_exprs = summary.num_exprs;

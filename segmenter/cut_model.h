@@ -153,6 +153,8 @@ class CutModel {
   std::vector<ExprId> expr_of_unit_;
   std::vector<uint64_t> hash_of_unit_;
   std::vector<LocalExpr> exprs_;
+  // Whether some block may compute values several times over: arithmetic is part of every price.
+  bool looks_closer_ = false;
   std::vector<LocalVal> vals_;
   std::vector<std::vector<int>> exprs_of_unit_;  // Indices in exprs_.
   absl::flat_hash_map<ValId, int> val_index_;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "segmenter/closer_look.h"
 #include "segmenter/passes.h"
 
 namespace seam {
@@ -30,7 +31,7 @@ absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const Axis
     if (!producers.empty() && !opaque(e)) {
       std::vector<ExprId> exprs = producers;
       exprs.push_back(e);
-      decision = guard.CanSchedule(fusion, axes, Summarize(fusion, axes, facts, exprs));
+      decision = AskGuard(guard, fusion, axes, facts, exprs);
     }
     if (!decision.ok) {
       producers.clear();

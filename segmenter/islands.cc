@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "segmenter/closer_look.h"
 
 namespace seam {
 
@@ -66,8 +67,7 @@ std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const ValueFact
 Decision CanScheduleAs(SchedulerKind as, const SchedulabilityGuard& guard, const Fusion& fusion,
                        const AxisMap& axes, const ValueFacts& facts,
                        absl::Span<const ExprId> exprs) {
-  if (as != SchedulerKind::kHorizontal)
-    return guard.CanSchedule(fusion, axes, Summarize(fusion, axes, facts, exprs));
+  if (as != SchedulerKind::kHorizontal) return AskGuard(guard, fusion, axes, facts, exprs);
   std::vector<GroupSummary> islands;
   for (const std::vector<ExprId>& island : IslandsOf(fusion, facts, exprs))
     islands.push_back(Summarize(fusion, axes, facts, island));

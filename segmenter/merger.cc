@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "segmenter/closer_look.h"
 #include "segmenter/islands.h"
 #include "segmenter/traffic.h"
 #include "segmenter/verify.h"
@@ -74,12 +75,16 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
   MergeEstimate estimate = s_.Estimate(members, sizes_.bytes());
   *saved_bytes = estimate.saved_bytes;
   GroupSummary summary = std::move(estimate.summary);
-  Decision decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
+  const auto exprs = [&] { return s_.all_exprs(members); };
+  const auto ask = [&] {
+    return AskGuard(guard_, s_.fusion(), s_.axes(), s_.facts(), exprs, summary);
+  };
+  Decision decision = ask();
   if (!decision.ok && !estimate.exact && summary.num_exprs <= kMaxExactExprs) {
     const int num_tensors = summary.num_tensors;
-    summary = Summarize(s_.fusion(), s_.axes(), s_.facts(), s_.all_exprs(members));
+    summary = Summarize(s_.fusion(), s_.axes(), s_.facts(), exprs());
     summary.num_tensors = num_tensors;
-    decision = guard_.CanSchedule(s_.fusion(), s_.axes(), summary);
+    decision = ask();
   }
   if (decision.ok)
     decision = Weigh(members, std::move(summary), estimate.saved_bytes, std::move(decision));
@@ -104,7 +109,8 @@ Decision Merger::DecideConvex(absl::Span<const GroupId> members, int max_edges, 
 Decision Merger::Weigh(absl::Span<const GroupId> members, GroupSummary merged, int64_t saved_bytes,
                        Decision accepted) {
   double fraction = guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, merged);
-  if (fraction >= 1) return accepted;
+  const bool counted = !merged.computed.empty();
+  if (fraction >= 1 && !counted) return accepted;
   const auto refuse = [&](const char* why) {
     return Decision::Refuse(accepted.scheduler, ReasonCode::kSlower, merged.reductions, why);
   };
@@ -113,6 +119,7 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, GroupSummary merged, i
   double apart = 0, bytes = 0;
   for (GroupId g : members) {
     GroupSummary summary = s_.summary(g);
+    if (counted) LookCloser(s_.fusion(), s_.axes(), s_.facts(), s_.all_exprs({g}), summary);
     summary.num_tensors = s_.num_tensors(g);
     summary.moved_bytes = MovedBytes(s_, sizes_, g);
     const auto own = static_cast<double>(summary.moved_bytes);
@@ -123,9 +130,22 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, GroupSummary merged, i
   }
   const double moved = bytes - static_cast<double>(saved_bytes);
   merged.moved_bytes = static_cast<int64_t>(moved);
-  fraction = guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, merged);
-  const double together = moved / fraction + kLaunchBytes;
-  return together <= apart ? accepted : refuse("it would leave much of the machine idle");
+  const auto together = [&](const GroupSummary& summary) {
+    return moved / guard_.FractionOfPeak(s_.fusion(), s_.axes(), sizes_, summary) + kLaunchBytes;
+  };
+  if (together(merged) <= apart) return accepted;
+  const std::vector<GroupSummary::Computed> computed = std::exchange(merged.computed, {});
+  if (!counted || together(merged) > apart)
+    return refuse("it would leave much of the machine idle");
+  const auto cost = [&](const GroupSummary::Computed& c) {
+    return (c.times - 1) * guard_.BytesOfArithmetic(s_.fusion(), c.expr);
+  };
+  const auto most =
+      std::max_element(computed.begin(), computed.end(),
+                       [&](const auto& a, const auto& b) { return cost(a) < cost(b); });
+  return Decision::Refuse(accepted.scheduler, ReasonCode::kSlower, {most->expr},
+                          "to compute this again at other points would take longer than to write "
+                          "and to read it");
 }
 
 void Merger::Remember(absl::Span<const GroupId> members, Decision decision) {

@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "segmenter/closer_look.h"
 #include "segmenter/passes.h"
 #include "segmenter/traffic.h"
 
@@ -177,7 +178,8 @@ class Recomputation {
       exprs.insert(exprs.end(), c.exprs.begin(), c.exprs.end());
       std::sort(exprs.begin(), exprs.end());
       GroupSummary with = Summary(exprs);
-      const Decision decision = guard_.CanSchedule(f_, s_.axes(), with);
+      const Decision decision = AskGuard(
+          guard_, f_, s_.axes(), s_.facts(), [&] { return exprs; }, with);
       if (!decision.ok) return false;
       GroupSummary without = s_.summary(c.reader);
       without.num_tensors = s_.num_tensors(c.reader);
@@ -250,7 +252,7 @@ class Recomputation {
     SchedulerKind scheduler_of_rest = s_.scheduler(from);
     if (!leaving.empty()) {
       if (rest.own.empty()) return false;
-      const Decision decision = guard_.CanSchedule(f_, s_.axes(), Summary(needed));
+      const Decision decision = AskGuard(guard_, f_, s_.axes(), s_.facts(), needed);
       if (!decision.ok) return false;
       scheduler_of_rest = decision.scheduler;
     }

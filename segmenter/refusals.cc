@@ -8,6 +8,7 @@ namespace seam {
 bool IsPermanent(ReasonCode reason) {
   switch (reason) {
     case ReasonCode::kUnconnected:
+    case ReasonCode::kNoCommonAxis:
     case ReasonCode::kUnsupported:
     case ReasonCode::kNotConvex:
     case ReasonCode::kBudget:

@@ -34,6 +34,16 @@ struct GroupSummary {
   // Upper bound on how often a computed value is needed under different index maps: the product
   // over values read under k > 1 maps inside the group of k. 1 when there is none.
   int recompute_factor = 1;
+  // How often one kernel would compute each expression, where somebody has taken a closer look
+  // (segmenter/closer_look.h); else empty.
+  struct Computed {
+    ExprId expr;
+    int times = 1;  // At most kMostTimes + 1.
+    ExprId at;      // At each point of this one's space.
+    friend bool operator==(const Computed&, const Computed&) = default;
+  };
+  static constexpr size_t kMostTimes = 64;
+  std::vector<Computed> computed;
   // Values that the kernel would read or write, at most; 0 where nobody has counted them, as an
   // expression does not say who else reads it.
   int num_tensors = 0;

@@ -11,6 +11,8 @@ namespace {
 // Words of a thread's registers for what a pass reads, where it leaves room for as many threads as
 // hide latency.
 constexpr double kMostWordsInHand = 56;
+// The same for all that is loaded: of a thread's 255 registers what is left beside arithmetic.
+constexpr double kMostWordsAhead = 176;
 
 }  // namespace
 
@@ -123,20 +125,31 @@ void Expander::CollectEarly(int pass) {
   }
 }
 
-// What rows have in common, and no later pass reads, is loaded where it is used if it would not
-// fit beside what is kept.
+// What no later pass reads is loaded where it is used, if it would not fit beside what is kept: of
+// what rows have in common sooner than of a row's own, whose loads are to be under way early.
 void Expander::CollectLate(int pass, const std::vector<TileId>& ids) {
   late_.clear();
   const int space = tile_.passes[pass].space;
   if (!spaces_[space].persistent) return;
-  double words = holds_.words;
+  double words = holds_.words, all_words = holds_.words;
+  std::vector<TileId> others;
   for (TileId id : ids) {
+    const TileValue& value = tile_.values[id];
     if (spaces_[space].resident.contains(id)) continue;
-    if (!IsShared(id, spaces_[space])) continue;
-    words += DTypeBytes(tile_.values[id].dtype) / 4.0;
-    late_.push_back(id);
+    const double more = DTypeBytes(value.dtype) / 4.0;
+    if (IsShared(id, spaces_[space])) {
+      words += more;
+      late_.push_back(id);
+    } else if (value.kind == TileKind::Load && value.lets.empty() && levels_[id] > Level::kRow) {
+      others.push_back(id);
+    } else {
+      continue;
+    }
+    all_words += more;
   }
-  if (words * static_cast<double>(registers_) * vector_ <= kMostWordsInHand) late_.clear();
+  const double points = static_cast<double>(registers_) * vector_;
+  if (words * points <= kMostWordsInHand) late_.clear();
+  if (all_words * points > kMostWordsAhead) late_.insert(late_.end(), others.begin(), others.end());
   if (late_.empty()) return;
   std::vector<bool> kept(tile_.values.size());
   for (TileId id : ids) kept[id] = holds_.computed[id];

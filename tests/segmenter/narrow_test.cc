@@ -78,7 +78,7 @@ TEST(NarrowTest, RoundingCommutesWithMovingAndSelecting) {
   EXPECT_EQ(Narrowed(Crossing("p = pad(permute(s, axes=[1, 0]), before=[1, 0], after=[0, 2], "
                               "value=0.1)\nm = maximum(relu(-p), 0.3)\na = cast(m, dtype=bf16)\n"
                               "output a")),
-            "h f32 as bf16 exact, s f32 as bf16 exact, t0 f32 as bf16 exact");
+            "h f32 as bf16 exact, s f32 as bf16 exact");
   EXPECT_EQ(Narrowed(Crossing("m = amax(s, axes=[1])\na = cast(m, dtype=f16)\noutput a")),
             "h f32 as f16 exact, s f32 as f16 exact");
   EXPECT_EQ(Narrowed(Crossing("m = sum(s, axes=[1])\na = cast(m, dtype=f16)\noutput a")), "");

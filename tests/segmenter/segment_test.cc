@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
+#include "segmenter/closer_look.h"
 #include "segmenter/traffic.h"
 #include "segmenter/verify.h"
 #include "tests/segmenter/random_fusion.h"
@@ -525,7 +526,9 @@ TEST(SegmentTest, RandomGraphs) {
       for (GroupId g : s->segmented.groups()) {
         EXPECT_NE(s->segmented.scheduler(g), SchedulerKind::kNone);
         if (moody) continue;
-        EXPECT_TRUE(RuleGuard().CanSchedule(*f, s->segmented.axes(), s->segmented.summary(g)).ok)
+        EXPECT_TRUE(AskGuard(RuleGuard(), *f, s->segmented.axes(), s->segmented.facts(),
+                             s->segmented.all_exprs(g))
+                        .ok)
             << "seed " << seed << "\n"
             << PrintFusion(*f);
       }
