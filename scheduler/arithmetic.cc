@@ -35,11 +35,7 @@ class Counter {
   }
 
  private:
-  double Points(ExprId e) const {
-    double n = 1;
-    for (AxisId a : axes_.space(e)) n *= static_cast<double>(sizes_.Extent(axes_.extent(a)));
-    return n;
-  }
+  double Points(ExprId e) const { return sizes_.Points(axes_, axes_.space(e)); }
 
   bool IsRead(ValId v) const {  // From memory.
     const auto before = [](const GroupSummary::Computed& c, ExprId e) { return c.expr < e; };

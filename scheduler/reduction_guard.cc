@@ -239,11 +239,7 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
                ? FractionOfPeak(fusion, axes, sizes, fewer, device)
                : 1;
   }
-  const auto elements = [&](const AxisSet& set) {
-    double n = 1;
-    for (AxisId a : set) n *= static_cast<double>(sizes.Extent(axes.extent(a)));
-    return n;
-  };
+  const auto elements = [&](const AxisSet& set) { return sizes.Points(axes, set); };
   double all = 1;
   bool even = true;  // Vectors divide columns, whichever lie fastest in memory.
   for (const AxisSet& space : summary.spaces) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/hash/hash.h"
 
@@ -239,6 +240,18 @@ bool ReadsElsewhere(const Fusion& fusion, const AxisMap& axes, absl::Span<const 
         return true;
     }
     return false;
+  });
+}
+
+bool SpreadsArithmetic(const SchedulabilityGuard& guard, const Fusion& fusion, const AxisMap& axes,
+                       absl::Span<const ExprId> exprs) {
+  absl::flat_hash_map<uint32_t, double> bytes;  // By space.
+  for (ExprId e : exprs) bytes[axes.space_number(e)] += guard.BytesOfArithmetic(fusion, e);
+  return absl::c_any_of(bytes, [&](const auto& few) {
+    return few.second >= kCostlyBytes && absl::c_any_of(bytes, [&](const auto& more) {
+             return few.first != more.first &&
+                    IsSubset(axes.sets()[few.first], axes.sets()[more.first]);
+           });
   });
 }
 

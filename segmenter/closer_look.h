@@ -26,6 +26,14 @@ inline constexpr int kMostLookedAt = 512;
 // points than that one's own.
 bool ReadsElsewhere(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> exprs);
 
+// Arithmetic at a point, as bytes of traffic, that is worth a closer look where points become more.
+inline constexpr double kCostlyBytes = 4;
+
+// Whether some of these expressions compute as much and have fewer axes than others. Linear in the
+// expressions times their different spaces.
+bool SpreadsArithmetic(const SchedulabilityGuard& guard, const Fusion& fusion, const AxisMap& axes,
+                       absl::Span<const ExprId> exprs);
+
 // Puts GroupSummary::spaces right for these expressions (ascending, each once), and says in
 // `computed` how often they are computed. What is cast or viewed of an input and read here counts
 // as nobody else's: who else wants it has a copy. Linear in the expressions times how often one is

@@ -52,7 +52,7 @@ CutModel::CutModel(const SegmentedFusion& s, const Units& units, const SizeHints
   std::vector<ExprId> exprs;
   for (const LocalExpr& e : exprs_) exprs.push_back(e.expr);
   std::sort(exprs.begin(), exprs.end());
-  looks_closer_ = ReadsElsewhere(f_, axes_, exprs);
+  looks_closer_ = ReadsElsewhere(f_, axes_, exprs) || SpreadsArithmetic(guard_, f_, axes_, exprs);
   AddReads(s);
   for (LocalVal& v : vals_) v.is_result = s.is_result(v.val);
   AddDependences(s, between);

@@ -86,6 +86,15 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
     summary.num_tensors = num_tensors;
     decision = ask();
   }
+  if (decision.ok && summary.num_exprs <= kMostLookedAt && SpreadsArithmetic(members, summary)) {
+    if (!weighs_spreading_) {
+      spreading_waits_ = true;
+      return Decision::Refuse(decision.scheduler, ReasonCode::kSlower, {s_.first_expr(members[0])},
+                              "much would be computed again at more points; to be weighed when the "
+                              "kernels around are whole");
+    }
+    if (summary.computed.empty()) LookCloser(s_.fusion(), s_.axes(), s_.facts(), exprs(), summary);
+  }
   if (decision.ok)
     decision = Weigh(members, std::move(summary), estimate.saved_bytes, std::move(decision));
   if (!decision.ok) return decision;
@@ -104,6 +113,29 @@ Decision Merger::DecideConvex(absl::Span<const GroupId> members, int max_edges, 
   }
   return Decision::Refuse(SchedulerKind::kNone, ReasonCode::kBudget, std::move(about),
                           "the search for a path that leaves and comes back was too long");
+}
+
+bool Merger::SpreadsArithmetic(absl::Span<const GroupId> members,
+                               const GroupSummary& merged) const {
+  return std::any_of(members.begin(), members.end(), [&](GroupId g) {
+    if (s_.num_exprs(g) > kMaxSpreadExprs) return false;
+    double bytes = 0;
+    for (ExprId e : s_.exprs(g)) bytes += guard_.BytesOfArithmetic(s_.fusion(), e);
+    if (bytes < kCostlyBytes) return false;
+    const std::vector<AxisSet> own = s_.summary(g).spaces;
+    const auto is_part = [](const AxisSet& few, const std::vector<AxisSet>& spaces) {
+      return std::any_of(spaces.begin(), spaces.end(), [&](const AxisSet& space) {
+        return few.size() < space.size() && IsSubset(few, space);
+      });
+    };
+    bytes = 0;
+    for (ExprId e : s_.exprs(g)) {
+      const AxisSet& space = s_.axes().space(e);
+      if (!is_part(space, own) && is_part(space, merged.spaces))
+        bytes += guard_.BytesOfArithmetic(s_.fusion(), e);
+    }
+    return bytes >= kCostlyBytes;
+  });
 }
 
 Decision Merger::Weigh(absl::Span<const GroupId> members, GroupSummary merged, int64_t saved_bytes,
@@ -138,7 +170,9 @@ Decision Merger::Weigh(absl::Span<const GroupId> members, GroupSummary merged, i
   if (!counted || together(merged) > apart)
     return refuse("it would leave much of the machine idle");
   const auto cost = [&](const GroupSummary::Computed& c) {
-    return (c.times - 1) * guard_.BytesOfArithmetic(s_.fusion(), c.expr);
+    const auto points = [&](ExprId e) { return sizes_.Points(s_.axes(), s_.axes().space(e)); };
+    return (c.times * points(c.at) - points(c.expr)) *
+           guard_.BytesOfArithmetic(s_.fusion(), c.expr);
   };
   const auto most =
       std::max_element(computed.begin(), computed.end(),
@@ -284,6 +318,7 @@ bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
   if (refusal == nullptr) return false;
   if (IsPermanent(refusal->reason)) return true;
   if (IsSince(refusal->at, a) || IsSince(refusal->at, b)) return false;
+  if (refusal->reason == ReasonCode::kSlower && refusal->at <= spreading_since_) return false;
   // What a merge would save depends on who else reads.
   if (refusal->reason == ReasonCode::kNoGain) return false;
   if (refusal->reason == ReasonCode::kNotConvex) {

@@ -71,6 +71,15 @@ class Merger {
     return std::exchange(not_convex_, {});
   }
 
+  // Merges that would compute much at more points than before are refused until this is called,
+  // when no other merge is left: what arithmetic can hide behind is known then. Returns whether
+  // there are any.
+  bool WeighSpreading() {
+    weighs_spreading_ = true;
+    spreading_since_ = changes_;
+    return std::exchange(spreading_waits_, false);
+  }
+
   const absl::Status& status() const { return status_; }  // Of verify_each_merge.
   // The log; `numbers` are the groups' final ones.
   SegmentationLog Log(absl::Span<const GroupId> numbers);
@@ -82,6 +91,7 @@ class Merger {
   static constexpr int kMaxIslandEdges = 4096;     // Searched for a cycle among islands.
   static constexpr uint32_t kMaxViewBorder = 256;  // Edges of a group of views that merges.
   static constexpr int kMaxExactExprs = 4096;      // Of a trial that is decided from scratch.
+  static constexpr int kMaxSpreadExprs = 64;       // Of a member whose arithmetic is added up.
 
   static constexpr size_t kWindow = 4096;  // Pairs that wait in one queue.
 
@@ -105,6 +115,9 @@ class Merger {
   Decision DecideConvex(absl::Span<const GroupId> members, int max_edges, Decision accepted,
                         Placement* placement);
   Decision Decide(absl::Span<const GroupId> members, int64_t* saved_bytes, Placement* placement);
+  // Whether one of the members computes much at few points that another one, with more axes, would
+  // compute again at each of its own.
+  bool SpreadsArithmetic(absl::Span<const GroupId> members, const GroupSummary& merged) const;
   // Refuses what a scheduler accepted, if its plan would take longer than those of the members.
   Decision Weigh(absl::Span<const GroupId> members, GroupSummary merged, int64_t saved_bytes,
                  Decision accepted);
@@ -119,8 +132,10 @@ class Merger {
   const SizeHints& sizes_;
   const SegmentOptions& options_;
   Refusals refusals_;
-  int changes_ = 0;   // Merges and cuts made.
-  int last_cut_ = 0;  // changes_ at the last cut, which may open what a path had closed.
+  int changes_ = 0;  // Merges and cuts made.
+  bool weighs_spreading_ = false, spreading_waits_ = false;
+  int spreading_since_ = -1;  // changes_ when it was weighed at first.
+  int last_cut_ = 0;          // changes_ at the last cut, which may open what a path had closed.
   std::vector<int> last_change_;  // Per group: changes_ when it last changed.
   std::vector<std::pair<GroupId, GroupId>> not_convex_;
   SegmentationLog log_;

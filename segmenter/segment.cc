@@ -103,6 +103,7 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
     if (enabled("vertical")) changed |= MergeVertically(merger);
     if (enabled("siblings")) changed |= MergeSiblings(merger);
     if (enabled("closures")) changed |= MergeClosures(merger);
+    if (!changed) changed = merger.WeighSpreading();
     if (!changed && enabled("split")) changed = SplitGroups(merger, refinement);
     if (!changed && enabled("borders")) changed = MoveBorders(merger, refinement);
     SEAM_RETURN_IF_ERROR(merger.status());

@@ -82,4 +82,10 @@ absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSi
   return hints;
 }
 
+double SizeHints::Points(const AxisMap& axes, const AxisSet& set) const {
+  double points = 1;
+  for (AxisId a : set) points *= static_cast<double>(Extent(axes.extent(a)));
+  return points;
+}
+
 }  // namespace seam

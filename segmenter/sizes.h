@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/fusion.h"
+#include "segmenter/axes.h"
 #include "segmenter/crossing_types.h"
 
 namespace seam {
@@ -41,6 +42,8 @@ class SizeHints {
   const SymbolSizes& symbols() const { return symbols_; }  // All symbols that an extent has.
   // An extent that overflows or is negative at these sizes counts as the default.
   int64_t Extent(SymInt extent) const;
+  // Of all that runs along these axes.
+  double Points(const AxisMap& axes, const AxisSet& set) const;
   // Of the whole value, contiguous; at most kMostBytes.
   int64_t Bytes(ValId v) const { return bytes_[v.index()]; }
   int64_t BytesAs(ValId v, DType type) const {  // The same in another element type.

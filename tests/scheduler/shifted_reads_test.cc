@@ -147,6 +147,24 @@ TEST(Arithmetic, WhatIsCheapIsComputedForEachNeighbour) {
   EXPECT_EQ(KernelsOf("sin(v)"), 2);
 }
 
+// How many kernels a table of 64 columns takes, with the heads that are multiplied by it.
+int KernelsOfTable(const std::string& entry, int heads) {
+  const Fusion f = *ParseFusion(absl::StrCat("fusion table {\n  input x: bf16[4096, ", heads,
+                                             ", 64]\n  input f: f32[4096, 64]\n  y = cast(cast(x, "
+                                             "dtype=f32) * (",
+                                             entry, ")[:, None, :], dtype=bf16)\n  output y\n}\n"));
+  const absl::StatusOr<SegmentedFusion> s = Segment(f, RealGuard(), {});
+  if (!s.ok()) ADD_FAILURE() << s.status();
+  return TotalsOf(*s, *SizeHints::Create(f, {})).kernels;
+}
+
+TEST(Arithmetic, TablesThatTakeLongAreComputedOnce) {
+  EXPECT_EQ(KernelsOfTable("cos(f)", 32), 2);
+  EXPECT_EQ(KernelsOfTable("cos(f)", 2), 1);
+  EXPECT_EQ(KernelsOfTable("sigmoid(f)", 32), 1);
+  EXPECT_EQ(KernelsOfTable("f * 2.0 + 1.0", 32), 1);
+}
+
 // Of a graph as one group.
 double Bytes(const std::string& body, bool looks = true) {
   const Fusion f = *ParseFusion(absl::StrCat("fusion f {\n", body, "\n}\n"));

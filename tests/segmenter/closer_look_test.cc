@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
+#include "segmenter/segment.h"
 #include "tests/segmenter/random_fusion.h"
 #include "tests/segmenter/rule_guard.h"
 
@@ -160,6 +161,38 @@ TEST(CloserLook, TooManyPlacesAreCountedAsThat) {
   for (int i = 1; i < 80; ++i) absl::StrAppend(&sum, " + a[", i, ":", 100 + i, "]");
   const Group group(absl::StrCat("input x: f32[200]\na = exp(x)\nout = ", sum, "\noutput out"));
   EXPECT_EQ(group.Times("a"), GroupSummary::kMostTimes + 1);
+}
+
+// To compute anything costs as much as four bytes of traffic.
+class FourBytesGuard : public RuleGuard {
+ public:
+  double BytesOfArithmetic(const Fusion&, ExprId) const override { return kCostlyBytes; }
+};
+
+TEST(CloserLook, ArithmeticSpreadsToMoreAxes) {
+  const auto spreads = [](const std::string& body) {
+    const Fusion f = *ParseFusion(absl::StrCat("fusion f {\n", body, "\n}\n"));
+    std::vector<ExprId> exprs;
+    for (uint32_t e = 0; e < f.num_exprs(); ++e) exprs.push_back(ExprId(e));
+    return SpreadsArithmetic(FourBytesGuard(), f, AxisMap::Build(f), exprs);
+  };
+  EXPECT_TRUE(spreads("input x: f32[40, 50]\ninput w: f32[50]\ny = x * exp(w)\noutput y"));
+  EXPECT_FALSE(spreads("input x: f32[40, 50]\ninput w: f32[40, 50]\ny = x * exp(w)\noutput y"));
+}
+
+TEST(CloserLook, WhatSpreadsIsMergedLast) {
+  const Fusion f = *ParseFusion(
+      "fusion f {\ninput x: f32[40, 50]\ninput w: f32[50]\ny = relu(x * exp(w))\noutput y\n}\n");
+  SegmentOptions options;
+  options.trace = true;
+  const absl::StatusOr<Segmentation> s = SegmentWithLog(f, FourBytesGuard(), options);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->segmented.groups().size(), 1);
+  int waiting = 0;
+  for (const MergeTrial& trial : s->log.trials)
+    waiting += trial.decision.reason == ReasonCode::kSlower;
+  EXPECT_GT(waiting, 0);
+  EXPECT_TRUE(s->log.trials.back().decision.ok);
 }
 
 // Of any graph: what it runs over it has, and nothing is computed less than once.
