@@ -23,6 +23,7 @@ using kernel::TileValue;
 // read).
 absl::StatusOr<TileId> Tracer::At(ValId v, const Index& index, SymInt predicate) {
   if (predicate.is_same(0)) return Constant(group_.dtype(v), Zero(group_.dtype(v)));
+  v = first_alike_[v.index()];
   std::string key;
   auto append = [&](uint64_t bits) {
     key.append(reinterpret_cast<const char*>(&bits), sizeof bits);

@@ -16,6 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "ir/alike.h"
 #include "scheduler/trace.h"
 
 namespace seam {
@@ -23,7 +24,11 @@ namespace seam {
 class Tracer {
  public:
   Tracer(const Fusion& group, const GroupShape& shape, const TraceOptions& options)
-      : group_(group), shape_(shape), options_(options), tile_(out_.tile) {}
+      : group_(group),
+        shape_(shape),
+        options_(options),
+        tile_(out_.tile),
+        first_alike_(FirstAlike(group)) {}
 
   absl::StatusOr<TracedKernel> Run();
 
@@ -139,6 +144,8 @@ class Tracer {
   absl::flat_hash_map<uint64_t, int> merge_spaces_;  // By the number of parts.
   std::vector<std::pair<int, int>> pass_keys_;
   std::map<ExprId, std::vector<TileId>> reduced_;
+  // Per value the one that is traced instead: what is written twice is computed once.
+  const std::vector<ValId> first_alike_;
   absl::flat_hash_map<std::string, TileId> memo_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ir/alike.h"
 #include "segmenter/atoms.h"
 
 namespace seam {
@@ -116,7 +117,8 @@ DimMap OperandMap(const Fusion& f, ExprId e, int i) {
 
 class AxisMapBuilder {
  public:
-  AxisMapBuilder(const Fusion& fusion, const CanonicalOrder& order) : f_(fusion), order_(order) {
+  AxisMapBuilder(const Fusion& fusion, const CanonicalOrder& order)
+      : f_(fusion), order_(order), first_alike_(FirstAlike(fusion)) {
     map_.fusion_ = &fusion;
   }
 
@@ -197,6 +199,13 @@ class AxisMapBuilder {
 
   // Failed joins are no matter here: the places keep different atoms, which pass 2 sees.
   void JoinAtoms() {
+    ForEachAlike([this](ValId v, ValId first) {
+      for (int d = 0; d < f_.rank(v); ++d) {
+        const uint32_t a = dims_[map_.val_position_[first.index()] + d],
+                       b = dims_[map_.val_position_[v.index()] + d];
+        if (a != kNone && b != kNone) atoms_.Join(a, b);
+      }
+    });
     ForEachOperand([this](ExprId e, int i) {
       const ValId v = f_.operands(e)[i];
       const uint32_t from = OperandPosition(e, i), to = ResultPosition(e);
@@ -253,6 +262,14 @@ class AxisMapBuilder {
     }
     for (const auto& [e, i] : views) fn(e, i);
     for (const auto& [e, i] : after_cats) fn(e, i);
+  }
+
+  // Calls fn(v, first) for every value that another one is computed alike before.
+  template <typename Fn>
+  void ForEachAlike(Fn fn) {
+    for (uint32_t v = 0; v < f_.num_vals(); ++v) {
+      if (first_alike_[v] != ValId(v)) fn(ValId(v), first_alike_[v]);
+    }
   }
 
   // Calls fn(e, i, earlier, position, rank) for reads of a source at `position`, where `earlier` is
@@ -370,6 +387,12 @@ class AxisMapBuilder {
   }
 
   void UniteComputed() {
+    ForEachAlike([this](ValId v, ValId first) {
+      for (int d = 0; d < f_.rank(v); ++d) {
+        UniteLists(Nodes(map_.val_position_[v.index()] + d, 1),
+                   Nodes(map_.val_position_[first.index()] + d, 1), [](Node) {});
+      }
+    });
     ForEachOperand([this](ExprId e, int i) {
       const ValId v = f_.operands(e)[i];
       const uint32_t from = OperandPosition(e, i), to = ResultPosition(e);
@@ -486,6 +509,7 @@ class AxisMapBuilder {
   const CanonicalOrder& order_;
   AxisMap map_;
   AtomForest atoms_;
+  const std::vector<ValId> first_alike_;
   std::vector<bool> source_;     // Per value.
   std::vector<bool> is_concat_;  // Per value: a cat's result.
   std::vector<uint32_t> dims_;  // Per position: its node in atoms_; none for a broadcast dimension.

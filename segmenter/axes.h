@@ -12,11 +12,11 @@
 // input has no axes of its own: each reading position has those of the reader, so reading an input
 // under two maps is two loads and never an exchange.
 //
-// Order of unification, as conflicts go to the later: elementwise, cast, broadcast and reduction
-// edges of computed values; views; consumers of cats; last the reads of shared inputs, and only
-// where no conflict arises. A conflict is two axes of one expression's space becoming one. Results
-// of library calls and of segment_set count as inputs. Among edges of a kind the earlier one in
-// canonical order (ir/canonical_order.h) wins.
+// Order of unification, as conflicts go to the later: values that are computed alike (ir/alike.h);
+// elementwise, cast, broadcast and reduction edges of computed values; views; consumers of cats;
+// last the reads of shared inputs, and only where no conflict arises. A conflict is two axes of one
+// expression's space becoming one. Results of library calls and of segment_set count as inputs.
+// Among edges of a kind the earlier one in canonical order (ir/canonical_order.h) wins.
 // Thread-safety: immutable once built. The Fusion must outlive it and stay where it is.
 #pragma once
 

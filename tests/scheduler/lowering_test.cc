@@ -301,6 +301,33 @@ TEST(Reduction, EveryKind) {
   }
 }
 
+// A softmax and its logarithm's denominator, as people write them.
+TEST(Reduction, WhatIsWrittenTwiceIsComputedOnce) {
+  const std::string once = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  xf = cast(x, dtype=f32)
+  m = amax(xf, axes=[1], keepdims=true)
+  s = sum(exp(xf - m), axes=[1], keepdims=true)
+  y = cast(exp(xf - m) / s, dtype=bf16)
+  l = log(s) + m
+  output y
+  output l
+})";
+  const std::string again = absl::StrReplaceAll(
+      once,
+      {{"l = log(s) + m",
+        "l = log(sum(exp(xf - amax(xf, axes=[1], keepdims=true)), axes=[1], keepdims=true)) + "
+        "amax(xf, axes=[1], keepdims=true)"}});
+  for (const int64_t n : {1, 7, 64, 1003, 4096}) {
+    const GroupRun run = {.sizes = {{"M", 3}, {"N", n}}};
+    const GroupResult a = RunGroupText(once, run), b = RunGroupText(again, run);
+    EXPECT_TRUE(a.status.ok() && b.status.ok()) << a.status << b.status;
+    EXPECT_EQ(a.kernel_text, b.kernel_text);
+  }
+}
+
 TEST(Views, ComposeIntoIndices) {
   const char* bodies[] = {
       "y = permute(x, axes=[1, 0]) + 1.0",

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
 #include "segmenter/atoms.h"
 
@@ -293,6 +294,18 @@ TEST(AxesTest, UnreadInputsHaveAxes) {
   Graph g("input x: f32[4, 6]\n input y: f32[3]\n output x\n z = exp(y)\n output z");
   EXPECT_EQ(g.Dims("x").size(), 2u);
   EXPECT_NE(g.Dims("x")[0], g.Dims("x")[1]);
+}
+
+// A concatenation has an axis of its own, unless it is written twice.
+TEST(AxesTest, WhatIsComputedAlikeHasTheSameAxes) {
+  const std::string body =
+      "input x: f32[4, 6]\n a = exp(x)\n b = sin(x)\n c = cat(a, b, axis=1)\n d = cat(OPERANDS, "
+      "axis=1)\n"
+      " output c\n output d";
+  const Graph same(absl::StrReplaceAll(body, {{"OPERANDS", "a, b"}}));
+  EXPECT_EQ(same.Dims("c"), same.Dims("d"));
+  const Graph other(absl::StrReplaceAll(body, {{"OPERANDS", "b, a"}}));
+  EXPECT_NE(other.Dims("c"), other.Dims("d"));
 }
 
 TEST(AtomsTest, DeepChainsOfSplitsStayBounded) {
