@@ -158,8 +158,8 @@ TEST(Compile, IslandsThatAreOneAloneRunAllTheSame) {
 }
 
 // A flip and a cat read values in other orders than who else reads them, so that one kernel of all
-// would compute `a` eight times over, at four times as many points. The group of `y` begins with its own copy of `c`, which it
-// alone reads; when the two groups meet, so do their readers.
+// would compute `a` eight times over, at four times as many points. The group of `y` begins with
+// its own copy of `c`, which it alone reads; when the two groups meet, so do their readers.
 TEST(Compile, ReadersOfCopiesThatMeetCountTogether) {
   const std::string body =
       "input x: f32[320000, 4, 4]\n a = exp(x)\n b = a / flip(a, axes=[0])\n"
