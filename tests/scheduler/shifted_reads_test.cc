@@ -120,6 +120,45 @@ TEST(ShiftedReads, LoadsThatDoNotFitComeWithTheirUse) {
   EXPECT_EQ(result.kernel_text.find(" ld_"), std::string::npos) << result.kernel_text;
 }
 
+// Of windows along rows of channels, padded by half of them.
+std::string WindowOfRows(const std::string& dtype, int taps) {
+  std::string sum;
+  for (int i = 0; i < taps; ++i) {
+    absl::StrAppend(&sum, i == 0 ? "" : " + ", "p[:, ", i, ":", i, " + S] * k[", i, ":", i + 1,
+                    "]");
+  }
+  return absl::StrCat(
+      "fusion taps {\n  symbol S\n  input x: ", dtype, "[64, S, 192]\n  input k: f32[", taps,
+      ", 192]\n  p = pad(cast(x, dtype=f32), before=[0, ", taps / 2, ", 0], after=[0, ", taps / 2,
+      ", 0])\n  y = cast(", sum, ", dtype=", dtype, ")\n  output y\n}\n");
+}
+
+TEST(ShiftedReads, VectorsAreShorterWhereTheirLoadsFillRegisters) {
+  const auto schedule = [](const std::string& text, int64_t s) {
+    ScheduleContext context;
+    context.sizes = {s};
+    context.alignment_bytes = 16;
+    context.device = *FindDevice("h100");
+    const Fusion f = *ParseFusion(text);
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kPointwise)->choose(f, context);
+    if (!chosen.ok()) ADD_FAILURE() << chosen.status();
+    return *chosen;
+  };
+  // Words of a vector of 8: 4 for each tap of bf16, 8 of f32, and 8 for each weight.
+  const Schedule three = schedule(WindowOfRows("bf16", 3), 4096);
+  EXPECT_EQ(three.vector, 8);
+  EXPECT_EQ(three.min_ctas_per_sm, 0);
+  const Schedule four = schedule(WindowOfRows("bf16", 4), 4096);
+  EXPECT_EQ(four.vector, 8);
+  EXPECT_EQ(four.min_ctas_per_sm * 32 * four.row_warps, 1024);
+  EXPECT_EQ(schedule(WindowOfRows("bf16", 9), 4096).vector, 8);
+  EXPECT_EQ(schedule(WindowOfRows("bf16", 11), 4096).vector, 4);
+  for (const std::string& text : {WindowOfRows("bf16", 4), WindowOfRows("bf16", 11)}) {
+    for (int64_t s : {0, 1, 5}) ExpectRight(text, {.sizes = {{"S", s}}});
+  }
+}
+
 // How many kernels a value of nine neighbours takes with what is in front of it.
 int KernelsOf(const std::string& in_front) {
   std::string sum;
