@@ -282,7 +282,8 @@ absl::StatusOr<std::vector<Executable::Impl::GroupCall>> Executable::Impl::Group
   for (size_t g = 0; g < program_.groups.size(); ++g) {
     const CallPlanner::Step& step = planner.step(g);
     if (step.variant == nullptr) continue;
-    calls.push_back({program_.groups[g].id, program_.groups[g].group, step.as, step.context});
+    calls.push_back({program_.groups[g].id, program_.groups[g].group, step.as, step.context,
+                     program_.groups[g].eased});
   }
   return calls;
 }

@@ -31,6 +31,7 @@ class Executable::Impl {
     std::shared_ptr<const Fusion> group;
     SchedulerKind as = SchedulerKind::kNone;
     ScheduleContext context;
+    std::vector<GroupProgram::Eased> eased;  // What is taken instead of a schedule that spills.
   };
   // Those that launch something in a call of CompileFor, in the order in which they run.
   absl::StatusOr<std::vector<GroupCall>> GroupsFor(absl::Span<const SymbolValue> symbols);

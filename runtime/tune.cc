@@ -214,13 +214,14 @@ absl::StatusOr<Executable::Impl::GroupCall> Tuner::OnlyGroup(
 absl::StatusOr<std::vector<Schedule>> Tuner::SchedulesOf(const GroupCall& call,
                                                          absl::string_view fields) {
   Program program = WholeProgram(call.group);
+  program.groups[0].eased = call.eased;
   SEAM_ASSIGN_OR_RETURN(const GroupProgram::Choice choice,
                         program.groups[0].Choose(call.as, call.context, nullptr));
   const Schedule& heuristic = choice.variant->plan().schedule;
   SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> schedules,
                         fields.empty() ? Alternatives(*call.group, heuristic, call.context)
                                        : Variants(*call.group, heuristic, call.context, fields));
-  if (heuristic != *choice.chosen) {  // Its indices take 64 bits, and so do the others'.
+  if (heuristic.index32 != choice.chosen->index32) {  // So do the others' indices take 64 bits.
     for (Schedule& s : schedules) s = WithIndex64(std::move(s));
   }
   schedules.insert(schedules.begin(), heuristic);
