@@ -54,7 +54,8 @@ absl::StatusOr<TileId> Tracer::Compute(ValId v, const Index& index, SymInt predi
   if (IsEmpty(v)) return Constant(group_.dtype(v), Zero(group_.dtype(v)));
   if (group_.is_input(v)) {
     // A weight is the same one whichever neighbour of a padded point it is for.
-    if (!predicate.is_same(1) && IsWithin(v, index)) return At(v, index, 1);
+    const SymInt unpadded = WithoutPads(predicate);
+    if (!unpadded.is_same(predicate) && IsWithin(v, index)) return At(v, index, unpadded);
     int input = 0;
     while (group_.inputs()[input] != v) ++input;
     TileValue load;
@@ -228,7 +229,9 @@ absl::StatusOr<TileId> Tracer::View(ExprId e, ValId v, const Index& index, SymIn
         at[d] = index[d] - Import(a.start[d]);
         inside = SymAnd(inside, SymAnd(SymGe(at[d], 0), SymLt(at[d], Extent(from, d))));
       }
-      SEAM_ASSIGN_OR_RETURN(TileId inner, At(from, at, SymAnd(predicate, inside)));
+      const SymInt both = SymAnd(predicate, inside);
+      without_pads_.emplace(both.bits(), WithoutPads(predicate));
+      SEAM_ASSIGN_OR_RETURN(TileId inner, At(from, at, both));
       if (Decide(inside) == true) return inner;
       const DType dtype = group_.dtype(v);
       const TileId fill =

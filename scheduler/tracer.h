@@ -97,6 +97,11 @@ class Tracer {
 
   // One value at one point.
   absl::StatusOr<TileId> At(ValId v, const Index& index, SymInt predicate);
+  // What is left of a predicate beside that a point is no padding.
+  SymInt WithoutPads(SymInt predicate) const {
+    const auto it = without_pads_.find(predicate.bits());
+    return it == without_pads_.end() ? predicate : it->second;
+  }
   // Whether a value is known to have an element there.
   bool IsWithin(ValId v, const Index& index);
   absl::StatusOr<TileId> Compute(ValId v, const Index& index, SymInt predicate);
@@ -147,6 +152,7 @@ class Tracer {
   // Per value the one that is traced instead: what is written twice is computed once.
   const std::vector<ValId> first_alike_;
   absl::flat_hash_map<std::string, TileId> memo_;
+  absl::flat_hash_map<uint64_t, SymInt> without_pads_;  // By the bits of a predicate.
 };
 
 }  // namespace seam

@@ -97,6 +97,24 @@ TEST(ShiftedReads, WeightsAreLoadedOnceForAllNeighbours) {
   EXPECT_EQ(NumLoads(result.kernel_text, "w"), 2);
 }
 
+// What only the last column needs is not loaded for the others, though it is there.
+TEST(ShiftedReads, PiecesOfAConcatenationKeepTheirMasks) {
+  const GroupResult result = RunGroupText(R"(fusion sink {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  input s: f32[M]
+  y = exp(cat(x, s[:, None], axis=1))
+  output y
+})",
+                                          {.sizes = {{"M", 9}, {"N", 63}}});
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  const size_t at = result.kernel_text.find("load s[");
+  ASSERT_NE(at, std::string::npos);
+  const std::string line = result.kernel_text.substr(at, result.kernel_text.find('\n', at) - at);
+  EXPECT_NE(line.find("%(N + 1)"), std::string::npos) << line;
+}
+
 // With eight loads of each of a row's elements, none of which the second pass needs.
 TEST(ShiftedReads, LoadsThatDoNotFitComeWithTheirUse) {
   const std::string text = R"(fusion many {
