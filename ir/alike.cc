@@ -7,12 +7,13 @@
 #include "absl/hash/hash.h"
 
 namespace seam {
-namespace {
 
-bool IsPure(OpClass c) {
-  return c != OpClass::Library && c != OpClass::Template && c != OpClass::Communication &&
-         c != OpClass::Barrier;
+bool IsOpaque(OpClass c) {
+  return c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication ||
+         c == OpClass::Barrier;
 }
+
+namespace {
 
 // What an expression is but for its name: equal for those that are alike.
 using Key = absl::InlinedVector<uint64_t, 16>;
@@ -46,7 +47,7 @@ std::vector<ValId> FirstAlike(const Fusion& fusion) {
   known.reserve(fusion.num_exprs());
   for (uint32_t i = 0; i < fusion.num_exprs(); ++i) {
     const ExprId e(i);
-    if (!IsPure(fusion.info(e).op_class)) continue;
+    if (IsOpaque(fusion.info(e).op_class)) continue;
     const auto [it, is_new] = known.try_emplace(KeyOf(fusion, e, first), e);
     if (is_new) continue;
     for (int r = 0; r < fusion.num_results(e); ++r)

@@ -12,9 +12,11 @@
 
 namespace seam {
 
+// Calls, and borders that the graph asks for: nobody looks into them.
+bool IsOpaque(OpClass c);
+
 // Per value the first one that is computed alike, itself if there is none before. Operands count as
-// alike if they are so themselves. Calls and borders that the graph asks for are like no other.
-// Linear.
+// alike if they are so themselves. What is opaque is like no other. Linear.
 std::vector<ValId> FirstAlike(const Fusion& fusion);
 
 }  // namespace seam

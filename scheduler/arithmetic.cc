@@ -17,7 +17,7 @@ constexpr double kInstructionsPerByte = 16;
 // vector or none. One that may be padding: whether it is.
 constexpr int kInstructionsPerRead = 4, kInstructionsPerPad = 4;
 // The index of an element behind a reshape that takes rows apart elsewhere than they were made:
-// two divisions.
+// two divisions, in 64 bits at worst.
 constexpr int kInstructionsPerReshape = 100;
 
 class Counter {

@@ -404,14 +404,14 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   for (ValId v : group.outputs()) run_over = Union(run_over, axes.axes(v));
   // What nobody folds and no output has is not run over: views follow their operands to where they
   // are, and threads go through what they fold by themselves.
-  const AxisSet& all = run_over;
   shape.lies_along = AxesBehindViews(group, axes, run_over);
   auto consider = [&](ValId v, std::vector<AxisId> order) {
     order = AsRunOver(shape.lies_along, order);
-    order.erase(
-        std::remove_if(order.begin(), order.end(),
-                       [&](AxisId a) { return !std::binary_search(all.begin(), all.end(), a); }),
-        order.end());
+    order.erase(std::remove_if(order.begin(), order.end(),
+                               [&](AxisId a) {
+                                 return !std::binary_search(run_over.begin(), run_over.end(), a);
+                               }),
+                order.end());
     const int64_t elements = RangeOf(group.type(v).numel()).hi;
     if (order.size() < memory.size() ||
         (order.size() == memory.size() && elements <= most_elements)) {
@@ -455,9 +455,9 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   for (ValId v : group.outputs()) {
     for (int d = 0; d < group.rank(v); ++d) Append(logical, axes.atoms(v, d));
   }
-  Append(logical, all);
+  Append(logical, run_over);
   for (AxisId a : logical) {
-    if (!Contains(memory, a) && std::binary_search(all.begin(), all.end(), a))
+    if (!Contains(memory, a) && std::binary_search(run_over.begin(), run_over.end(), a))
       shape.order.push_back(a);
   }
   Append(shape.order, memory);
@@ -469,7 +469,7 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   if (absl::c_any_of(reductions, [&](ExprId e) { return axes.kept(e) != kept; })) {
     absl::StatusOr<RowChoice> choice = ChooseRows(group, shape, reductions);
     if (!choice.ok()) {
-      const Sections sections = FindSections(group, axes, reductions, all);
+      const Sections sections = FindSections(group, axes, reductions, run_over);
       if (sections.missing != nullptr) {
         return absl::UnimplementedError(
             absl::StrCat(std::string(choice.status().message()), ": ", sections.missing));

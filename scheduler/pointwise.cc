@@ -84,6 +84,14 @@ int64_t ArrangeTiles(const SizedGroup& sized, Schedule& s) {
   return ctas >= 2 * sized.context.device.sms ? ctas : arrange(4);
 }
 
+// The group with the facts and the alignment of `s`.
+absl::StatusOr<TracedKernel> TraceWith(const SizedGroup& sized, const Schedule& s) {
+  TraceOptions options;
+  options.facts = s.facts;
+  options.alignment_bytes = s.alignment_bytes;
+  return Trace(*sized.group, sized.shape, options);
+}
+
 // How many divisions there are of indices for each element of a vector, where a tensor lacks axes
 // of others: element 8 q + v of all rows is column (8 q + v) % N of row (8 q + v) / N. And the
 // symbols in the divisors.
@@ -92,10 +100,7 @@ struct Divisions {
   std::vector<const SymNode*> symbols;
 };
 absl::StatusOr<Divisions> DivisionsOfElements(const SizedGroup& sized, const Schedule& s) {
-  TraceOptions options;
-  options.facts = s.facts;
-  options.alignment_bytes = s.alignment_bytes;
-  SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, Trace(*sized.group, sized.shape, options));
+  SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, TraceWith(sized, s));
   const kernel::TileKernel& tile = traced.tile;
   Divisions divisions;
   if (!tile.row.is_symbolic()) return divisions;
@@ -185,10 +190,7 @@ absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
 // Registers that a thread's vectors take as they come from memory, where a point reads several of
 // one tensor; else 0.
 absl::StatusOr<double> WordsOfWindow(const SizedGroup& sized, const Schedule& s) {
-  TraceOptions options;
-  options.facts = s.facts;
-  options.alignment_bytes = s.alignment_bytes;
-  SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, Trace(*sized.group, sized.shape, options));
+  SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, TraceWith(sized, s));
   const kernel::TileKernel& tile = traced.tile;
   constexpr int kLeastLoads = 3;
   std::vector<int> loads(tile.buffers.size());

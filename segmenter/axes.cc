@@ -37,11 +37,6 @@ void SortUnique(AxisSet& s) {
 }
 
 // Operations that never share a kernel with others: nothing is the same axis before and after them.
-bool IsOpaque(OpClass c) {
-  return c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication ||
-         c == OpClass::Barrier;
-}
-
 bool Contains(const AxisVector& axes, int axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }

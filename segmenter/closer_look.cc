@@ -120,23 +120,17 @@ class Look {
       : f_(fusion), axes_(axes), facts_(facts), exprs_(exprs) {}
 
   void Run(GroupSummary& summary) {
-    FindReduced();
     notes_.resize(exprs_.size());
+    FindReduced();
     for (size_t n = exprs_.size(); n-- > 0;) Visit(n);
-    std::vector<AxisSet> spaces;
+    summary.spaces.clear();
+    const auto covers = [](const AxisSet& all, const AxisSet& some) { return IsSubset(some, all); };
     for (size_t n = 0; n < exprs_.size(); ++n) {
-      if (notes_[n].is_run_over) spaces.push_back(axes_.space(exprs_[n]));
+      if (notes_[n].is_run_over) AddToAntichain(summary.spaces, axes_.space(exprs_[n]), covers);
       summary.computed.push_back(
           {exprs_[n], static_cast<int>(notes_[n].ways.size()), notes_[n].at});
     }
-    absl::c_sort(spaces);
-    spaces.erase(std::unique(spaces.begin(), spaces.end()), spaces.end());
-    summary.spaces.clear();
-    for (const AxisSet& space : spaces) {
-      const bool is_part = absl::c_any_of(
-          spaces, [&](const AxisSet& other) { return other != space && IsSubset(space, other); });
-      if (!is_part) summary.spaces.push_back(space);
-    }
+    absl::c_sort(summary.spaces);
   }
 
  private:
@@ -160,11 +154,11 @@ class Look {
   void FindReduced() {
     for (size_t n = 0; n < exprs_.size(); ++n) {
       const ExprId e = exprs_[n];
-      reduced_.push_back(IsReduction(f_.info(e).op_class) ||
-                         absl::c_any_of(f_.operands(e), [&](ValId v) {
-                           const size_t from = Find(v);
-                           return from < n && reduced_[from];
-                         }));
+      notes_[n].reduced =
+          IsReduction(f_.info(e).op_class) || absl::c_any_of(f_.operands(e), [&](ValId v) {
+            const size_t from = Find(v);
+            return from < n && notes_[from].reduced;
+          });
     }
   }
 
@@ -185,7 +179,7 @@ class Look {
   void Visit(size_t n) {
     const ExprId e = exprs_[n];
     Note& note = notes_[n];
-    bool is_root = reduced_[n];
+    bool is_root = note.reduced;
     for (int r = 0; r < f_.num_results(e); ++r) is_root = is_root || IsHandedOn(f_.result(e, r));
     if (is_root) {
       note.is_run_over = true;
@@ -213,7 +207,6 @@ class Look {
   const AxisMap& axes_;
   const ValueFacts& facts_;
   const absl::Span<const ExprId> exprs_;
-  std::vector<bool> reduced_;
   std::vector<Note> notes_;
 };
 

@@ -67,9 +67,10 @@ struct Decision {
 class SchedulabilityGuard {
  public:
   virtual ~SchedulabilityGuard() = default;
-  // Whether one kernel plan can hold a group with this summary. Constant time in the size of the
-  // group. Of a trial the guard first sees SegmentedFusion::Outline alone: what it refuses then as
-  // kLibrary, kBarrier, kCapacity or kGridBarrier stays refused, as more only becomes held.
+  // Whether one kernel plan can hold a group with this summary. Linear in the summary, which is as
+  // large as the group only after a closer look (segmenter/closer_look.h). Of a trial the guard
+  // first sees SegmentedFusion::Outline alone: what it refuses then as kLibrary, kBarrier,
+  // kCapacity or kGridBarrier stays refused, as more only becomes held.
   virtual Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
                                const GroupSummary& summary) const = 0;
   // The part of the memory's rate that the plan of an accepted group is expected to reach at these

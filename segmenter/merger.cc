@@ -87,7 +87,7 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
     decision = ask();
   }
   if (decision.ok && summary.num_exprs <= kMostLookedAt && SpreadsArithmetic(members, summary)) {
-    if (!weighs_spreading_) {
+    if (weighs_spreading_since_ == 0) {
       spreading_waits_ = true;
       return Decision::Refuse(decision.scheduler, ReasonCode::kSlower, {s_.first_expr(members[0])},
                               "much would be computed again at more points; to be weighed when the "
@@ -318,7 +318,7 @@ bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
   if (refusal == nullptr) return false;
   if (IsPermanent(refusal->reason)) return true;
   if (IsSince(refusal->at, a) || IsSince(refusal->at, b)) return false;
-  if (refusal->reason == ReasonCode::kSlower && refusal->at <= spreading_since_) return false;
+  if (refusal->reason == ReasonCode::kSlower && refusal->at < weighs_spreading_since_) return false;
   // What a merge would save depends on who else reads.
   if (refusal->reason == ReasonCode::kNoGain) return false;
   if (refusal->reason == ReasonCode::kNotConvex) {

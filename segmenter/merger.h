@@ -3,8 +3,8 @@
 //
 // A refusal by the rule of legality is permanent and inherited: with axes that are the same for the
 // whole Fusion, what contains a refused set is refused too. `unconnected`, `unsupported` (another
-// scheduler may take a larger group) and a path that leaves and returns can be cured by a later
-// merge.
+// scheduler may take a larger group), `no-common-axis` (once nobody else reads what lies across),
+// `slower` and a path that leaves and returns can be cured by a later merge.
 // Thread-safety: none.
 #pragma once
 
@@ -73,11 +73,11 @@ class Merger {
 
   // Merges that would compute much at more points than before are refused until this is called,
   // when no other merge is left: what arithmetic can hide behind is known then. Returns whether
-  // there are any.
+  // there are any that wait.
   bool WeighSpreading() {
-    weighs_spreading_ = true;
-    spreading_since_ = changes_;
-    return std::exchange(spreading_waits_, false);
+    if (weighs_spreading_since_ > 0) return false;
+    weighs_spreading_since_ = ++changes_;
+    return spreading_waits_;
   }
 
   const absl::Status& status() const { return status_; }  // Of verify_each_merge.
@@ -132,10 +132,10 @@ class Merger {
   const SizeHints& sizes_;
   const SegmentOptions& options_;
   Refusals refusals_;
-  int changes_ = 0;  // Merges and cuts made.
-  bool weighs_spreading_ = false, spreading_waits_ = false;
-  int spreading_since_ = -1;  // changes_ when it was weighed at first.
-  int last_cut_ = 0;          // changes_ at the last cut, which may open what a path had closed.
+  int changes_ = 0;                 // Merges and cuts made.
+  bool spreading_waits_ = false;    // Some merge was refused until spreading is weighed.
+  int weighs_spreading_since_ = 0;  // changes_ when that began; 0: not yet.
+  int last_cut_ = 0;  // changes_ at the last cut, which may open what a path had closed.
   std::vector<int> last_change_;  // Per group: changes_ when it last changed.
   std::vector<std::pair<GroupId, GroupId>> not_convex_;
   SegmentationLog log_;

@@ -13,19 +13,6 @@ namespace {
 constexpr size_t kNamedReductions = 16;
 constexpr double kLogUnit = 65536;
 
-// Adds `set` to a family none of which covers another: `covers(a, b)` says that b is not needed
-// beside a.
-template <typename Family, typename Set, typename Covers>
-void AddToAntichain(Family& family, const Set& set, Covers covers) {
-  for (const Set& member : family) {
-    if (covers(member, set)) return;
-  }
-  family.erase(std::remove_if(family.begin(), family.end(),
-                              [&](const Set& member) { return covers(set, member); }),
-               family.end());
-  family.push_back(set);
-}
-
 }  // namespace
 
 AxisSet GroupSummary::GridAxes() const {

@@ -9,6 +9,7 @@
 // is computed from the group's expressions from scratch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -83,6 +84,19 @@ ValueFacts FactsOf(const Fusion& fusion);  // All per value. Linear.
 // Linear in the expressions.
 GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFacts& facts,
                        absl::Span<const ExprId> exprs);
+
+// Adds `set` to a family none of which covers another: `covers(a, b)` says that b is not needed
+// beside a.
+template <typename Family, typename Set, typename Covers>
+void AddToAntichain(Family& family, const Set& set, Covers covers) {
+  for (const Set& member : family) {
+    if (covers(member, set)) return;
+  }
+  family.erase(std::remove_if(family.begin(), family.end(),
+                              [&](const Set& member) { return covers(set, member); }),
+               family.end());
+  family.push_back(set);
+}
 
 // Whether an expression does nothing but view its operand's memory: a pad writes what is not there.
 bool MakesView(const Fusion& fusion, ExprId e);
