@@ -9,20 +9,21 @@
 #include "scheduler/row_alternatives.h"
 #include "scheduler/schedule_collector.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/stencils.h"
 #include "scheduler/workload.h"
 
 namespace seam {
 namespace {
 
-// Points of a pointwise group: other vectors, CTAs and tiles of other sizes, several steps a CTA.
-std::vector<Schedule> PointAlternatives(const SizedGroup& sized, const Schedule& chosen) {
-  ScheduleCollector collector(sized, chosen);
+// Adds other vectors, CTAs and tiles of other sizes, several steps a CTA.
+void AddPointAlternatives(const SizedGroup& sized, const Schedule& chosen,
+                          ScheduleCollector& collector) {
   const DeviceInfo& device = sized.context.device;
   const double words = WorkloadOf(*sized.group).words;
   const auto add = [&](const Schedule& s) {
-    if (!CheckSchedule(s).ok() || words * s.vector * s.registers > kMostWords) return;
-    const double bytes = sized.input_words * 4 * s.vector * s.registers;
-    collector.Add(s, collector.Cost(s, words * s.vector * s.registers, bytes, 1),
+    if (!CheckSchedule(s).ok() || words * s.vector * s.registers * s.points > kMostWords) return;
+    const int points = s.vector * s.registers * s.points;
+    collector.Add(s, collector.Cost(s, words * points, sized.input_words * 4 * points, 1),
                   (s.vector != chosen.vector) + (s.threads() != chosen.threads()) +
                       (s.min_ctas_per_sm != chosen.min_ctas_per_sm) +
                       (s.registers != chosen.registers) +
@@ -63,6 +64,16 @@ std::vector<Schedule> PointAlternatives(const SizedGroup& sized, const Schedule&
       }
     }
   }
+}
+
+// Points of a pointwise group.
+absl::StatusOr<std::vector<Schedule>> PointAlternatives(const SizedGroup& sized,
+                                                        const Schedule& chosen) {
+  ScheduleCollector collector(sized, chosen);
+  AddPointAlternatives(sized, chosen, collector);
+  if (chosen.tiles) return collector.Take();
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> others, OtherPoints(sized, chosen));
+  for (const Schedule& other : others) AddPointAlternatives(sized, other, collector);
   return collector.Take();
 }
 

@@ -193,15 +193,9 @@ void AddDivisibility(const SizedGroup& sized, int vector, Schedule& s) {
   }
 }
 
-void AddLines(const SizedGroup& sized, Schedule& s) {
-  const int64_t line = kernel::kLineBytes / sized.narrowest_bytes;
-  if (sized.columns % line != 0) return;
-  std::vector<const SymNode*> symbols;
-  for (const std::vector<AxisId>& columns : sized.shape.held) {
-    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns)))
-      symbols.push_back(symbol);
-  }
-  for (SymbolFact& fact : DivisibilityFacts(sized, static_cast<int>(line))) {
+void AddMultiples(const SizedGroup& sized, const std::vector<const SymNode*>& symbols, int multiple,
+                  Schedule& s) {
+  for (SymbolFact& fact : DivisibilityFacts(sized, multiple)) {
     if (!absl::c_any_of(symbols, [&](auto* symbol) { return symbol->name == fact.symbol; }))
       continue;
     const auto known = absl::c_find_if(
@@ -212,6 +206,17 @@ void AddLines(const SizedGroup& sized, Schedule& s) {
       known->multiple = std::lcm(known->multiple, fact.multiple);
     }
   }
+}
+
+void AddLines(const SizedGroup& sized, Schedule& s) {
+  const int64_t line = kernel::kLineBytes / sized.narrowest_bytes;
+  if (sized.columns % line != 0) return;
+  std::vector<const SymNode*> symbols;
+  for (const std::vector<AxisId>& columns : sized.shape.held) {
+    for (const SymNode* symbol : FreeSymbols(sized.shape.Extent(columns)))
+      symbols.push_back(symbol);
+  }
+  AddMultiples(sized, symbols, static_cast<int>(line), s);
 }
 
 absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {

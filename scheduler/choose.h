@@ -53,6 +53,9 @@ std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector);
 
 // Adds those of symbols about which the schedule has no fact.
 void AddDivisibility(const SizedGroup& sized, int vector, Schedule& schedule);
+// The same of these symbols alone, beside what is known of them.
+void AddMultiples(const SizedGroup& sized, const std::vector<const SymNode*>& symbols, int multiple,
+                  Schedule& schedule);
 // Of rows that are whole lines of memory the kernel is told that they are: what the symbols of
 // columns are multiples of.
 void AddLines(const SizedGroup& sized, Schedule& schedule);

@@ -273,12 +273,35 @@ AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) {
   return last;
 }
 
+namespace {
+
+absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
+                                          const Schedule& schedule) {
+  if (shape.reduces || schedule.along >= static_cast<int>(shape.rows.size())) {
+    return absl::UnimplementedError(
+        absl::StrCat("group ", std::string(group.name()), ": ", schedule.points,
+                     " points to a thread: there is no axis ", schedule.along,
+                     " of rows that nothing reduces"));
+  }
+  shape.points = schedule.points;
+  shape.along = shape.rows[schedule.along];
+  shape.row_extent = 1;
+  for (AxisId a : shape.rows) {
+    const SymInt extent = shape.axes.extent(a);
+    shape.row_extent *= a == shape.along ? FloorDiv(extent, shape.points) : extent;
+  }
+  return shape;
+}
+
+}  // namespace
+
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {
   SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));
   // Of vectors of rows each row leaves a state of what is folded of all.
   if (schedule.outer) absl::c_replace(shape.crosses, Crossing::kAll, Crossing::kSomeRows);
   if (schedule.tiles && !shape.reduces) return RowsAcross(group, std::move(shape));
   shape.outer |= schedule.tiles;
+  if (schedule.points > 1) return PointsAsOneRow(group, std::move(shape), schedule);
   if (schedule.neighbours == 1) return shape;
   return schedule.tiles ? NeighboursAcross(group, std::move(shape))
                         : NeighboursAsRows(group, std::move(shape));

@@ -80,6 +80,11 @@ struct GroupShape {
   // NeighboursAsRows: the rows that were columns. What keeps the other rows merges their states.
   std::vector<AxisId> merged;
 
+  // Pointwise: neighbouring points along one axis of the rows, fewer than its elements, are one
+  // row.
+  int points = 1;
+  AxisId along;
+
   // Axes of operands that views shift, shorten or mirror: along which axes of the results they lie,
   // slow to fast.
   absl::flat_hash_map<AxisId, std::vector<AxisId>> lies_along;

@@ -63,6 +63,10 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
     require(SymEq(shape.Extent(shape.merged), schedule.neighbours),
             absl::StrCat(schedule.neighbours, " neighbouring columns are rows"));
   }
+  if (shape.points > 1) {
+    require(SymEq(Mod(shape.axes.extent(shape.along), shape.points), 0),
+            absl::StrCat("threads have ", shape.points, " points each along an axis"));
+  }
   if (schedule.persistent) {
     for (const std::vector<AxisId>& columns : shape.held) {
       const int64_t held = HeldColumns(schedule);

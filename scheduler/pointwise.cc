@@ -15,6 +15,7 @@
 #include "scheduler/choose.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/stencils.h"
 #include "scheduler/trace.h"
 #include "scheduler/unrolled.h"
 #include "scheduler/workload.h"
@@ -89,7 +90,8 @@ absl::StatusOr<TracedKernel> TraceWith(const SizedGroup& sized, const Schedule& 
   TraceOptions options;
   options.facts = s.facts;
   options.alignment_bytes = s.alignment_bytes;
-  return Trace(*sized.group, sized.shape, options);
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(*sized.group, s));
+  return Trace(*sized.group, shape, options);
 }
 
 // How many divisions there are of indices for each element of a vector, where a tensor lacks axes
@@ -187,40 +189,6 @@ absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
   return std::nullopt;
 }
 
-// Registers that a thread's vectors take as they come from memory, where a point reads several of
-// one tensor; else 0.
-absl::StatusOr<double> WordsOfWindow(const SizedGroup& sized, const Schedule& s) {
-  SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, TraceWith(sized, s));
-  const kernel::TileKernel& tile = traced.tile;
-  constexpr int kLeastLoads = 3;
-  std::vector<int> loads(tile.buffers.size());
-  double words = 0;
-  for (const kernel::TileValue& value : tile.values) {
-    if (value.kind != kernel::TileKind::Load || !tile.row.is_symbolic() ||
-        !kernel::DependsOn(value.index, tile.row)) {
-      continue;
-    }
-    words += s.vector * DTypeBytes(value.dtype) / 4.0;
-    ++loads[value.buffer];
-  }
-  return absl::c_any_of(loads, [](int n) { return n >= kLeastLoads; }) ? words : 0;
-}
-
-// Windows: one point reads many. Loads hide each other's latency if enough threads make them, so
-// that vectors are shorter where the loads of one fill a thread's registers, and compilers keep to
-// 64 where these hold them. Source: docs/schedulers.md, "Points that read many".
-absl::Status FitWindow(const SizedGroup& sized, Schedule& s) {
-  constexpr double kMostWords = 128, kManyWords = 40, kHeldBy64 = 56;
-  constexpr int kThreads = 64 * 1024 / 64;  // That an SM has room for then.
-  SEAM_ASSIGN_OR_RETURN(double words, WordsOfWindow(sized, s));
-  while (words > kMostWords && s.vector > 1) {
-    SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector / 2, s));
-    SEAM_ASSIGN_OR_RETURN(words, WordsOfWindow(sized, s));
-  }
-  if (words > kManyWords && words <= kHeldBy64) s.min_ctas_per_sm = kThreads / (32 * s.row_warps);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -235,13 +203,14 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     if (tiles) return *tiles;
   }
   if (sized.columns > 1) {
+    SEAM_ASSIGN_OR_RETURN(s, FitStencil(sized, std::move(s)));
     ArrangeColumns(sized, s);
     return s;
   }
   // Small problems spread over more SMs.
   const int64_t per_wave = int64_t{context.device.sms} * 256 * s.vector;
   s.row_warps = sized.rows >= per_wave ? 8 : 4;
-  SEAM_RETURN_IF_ERROR(FitWindow(sized, s));
+  SEAM_ASSIGN_OR_RETURN(s, FitStencil(sized, std::move(s)));
   SEAM_RETURN_IF_ERROR(SpareDivisions(sized, s));
   return s;
 }

@@ -16,6 +16,9 @@ std::string Schedule::ToString() const {
   if (kind == SchedulerKind::kPointwise || kind == SchedulerKind::kReduction) {
     absl::StrAppend(&text, outer ? " outer" : " inner", ", ", threads(), " threads, vector ",
                     vector);
+    if (points > 1) {
+      absl::StrAppend(&text, ", ", points, " neighbouring points of axis ", along, " to a thread");
+    }
     if (kind == SchedulerKind::kReduction || warps_per_row * lanes_per_row > 1 || split > 1) {
       absl::StrAppend(
           &text, ", ", lanes_per_row * warps_per_row, " threads a row x ", registers, " vectors, ",
@@ -157,6 +160,9 @@ absl::Status CheckSchedule(const Schedule& s) {
               s.threads() % s.rows_per_cta() != 0)) {
     broken =
         "neighbours that are rows lie in vectors, in a CTA all together, with as many threads each";
+  } else if (!power_of_two(s.points) || s.points > 16 || s.along < 0 ||
+             (s.points > 1 && (s.kind != SchedulerKind::kPointwise || s.tiles))) {
+    broken = "points is no power of two up to 16, of a pointwise kernel without tiles";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {

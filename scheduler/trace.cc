@@ -23,11 +23,16 @@ absl::StatusOr<TracedKernel> Trace(const Fusion& group, const GroupShape& shape,
 absl::StatusOr<TracedKernel> Tracer::Run() {
   SEAM_RETURN_IF_ERROR(Prepare());
   std::vector<ValId> outputs(group_.outputs().begin(), group_.outputs().end());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (options_.split > 1 && shape_.depth[outputs[i].index()] != options_.stage) continue;
-    if (shape_.finished[outputs[i].index()] != options_.finish) continue;
-    if (options_.finish && !HasAxesOfRows(outputs[i])) continue;
-    SEAM_RETURN_IF_ERROR(TraceOutput(static_cast<int>(i), outputs[i]));
+  for (int point = 0; point < shape_.points; ++point) {
+    MoveTo(point);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (options_.split > 1 && shape_.depth[outputs[i].index()] != options_.stage) continue;
+      if (shape_.finished[outputs[i].index()] != options_.finish) continue;
+      if (options_.finish && !HasAxesOfRows(outputs[i])) continue;
+      // What lacks the axis of the points is that of the first one.
+      if (point > 0 && !absl::c_binary_search(shape_.axes.axes(outputs[i]), shape_.along)) continue;
+      SEAM_RETURN_IF_ERROR(TraceOutput(static_cast<int>(i), outputs[i]));
+    }
   }
   for (uint32_t i = 0; i < group_.num_exprs(); ++i) {
     const ExprId e(i);
@@ -68,14 +73,22 @@ absl::Status Tracer::Prepare() {
     out_.arguments.push_back(FloorDiv(symbol, k));
     importer_->Map(s, k * parameter);
   }
-  for (AxisId a : shape_.rows) tile_.rows *= Radix(a);
+  for (AxisId a : shape_.rows) tile_.rows *= Steps(a);
   if (!options_.finish) {
     out_.batches = Elements(shape_.batch);
     out_.batch_rows = Elements(shape_.RowsOfBatch());
   }
   tile_.row = tile_.rows.is_same(1) ? SymInt(0) : tile_.env->FreshSymbol("row", 0, tile_.rows - 1);
   row_coordinates_ = Coordinates(shape_.rows, tile_.row);
+  if (shape_.points > 1) first_point_ = shape_.points * row_coordinates_[shape_.along];
   return absl::OkStatus();
+}
+
+// To one of the points that are one row.
+void Tracer::MoveTo(int point) {
+  if (shape_.points == 1) return;
+  row_coordinates_[shape_.along] = first_point_ + point;
+  for (auto& [columns, space] : spaces_) space.at[shape_.along] = first_point_ + point;
 }
 
 // What the symbol is at least, since an axis that is not known to be empty has an element.
@@ -136,6 +149,12 @@ SymInt Tracer::Radix(AxisId a) {
   return extent.is_constant() ? Max(extent, 1) : extent;
 }
 
+// Coordinates of rows or columns along an axis.
+SymInt Tracer::Steps(AxisId a) {
+  const bool of_points = shape_.points > 1 && a == shape_.along;
+  return of_points ? FloorDiv(Radix(a), shape_.points) : Radix(a);
+}
+
 SymInt Tracer::Elements(absl::Span<const AxisId> axes) {
   SymInt elements = 1;
   for (AxisId a : axes) elements *= Radix(a);
@@ -155,7 +174,7 @@ std::map<AxisId, SymInt> Tracer::Coordinates(const std::vector<AxisId>& axes, Sy
   std::map<AxisId, SymInt> at;
   SymInt stride = 1;
   for (size_t i = axes.size(); i-- > 0;) {
-    const SymInt extent = Radix(axes[i]);
+    const SymInt extent = Steps(axes[i]);
     const SymInt quotient = FloorDiv(linear, stride);
     at[axes[i]] = i == 0 ? quotient : Mod(quotient, extent);
     stride *= extent;

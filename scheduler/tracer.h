@@ -48,6 +48,8 @@ class Tracer {
   SymInt Import(SymInt e) { return importer_->Import(e); }
   SymInt Extent(ValId v, int d) { return Import(group_.domain(v)[d].extent); }
   SymInt Radix(AxisId a);
+  SymInt Steps(AxisId a);
+  void MoveTo(int point);
   SymInt Elements(absl::Span<const AxisId> axes);
   SymInt Places(ExprId e);
   int PiecesOf(ExprId e) const;
@@ -145,6 +147,7 @@ class Tracer {
   kernel::TileKernel& tile_;
   std::unique_ptr<SymImporter> importer_;
   std::map<AxisId, SymInt> row_coordinates_;
+  SymInt first_point_;  // Of GroupShape::points, along their axis.
   std::map<std::vector<AxisId>, Space> spaces_;
   absl::flat_hash_map<uint64_t, int> merge_spaces_;  // By the number of parts.
   std::vector<std::pair<int, int>> pass_keys_;

@@ -124,13 +124,21 @@ void SeeTiles(Picker& pick, const Fusion& group, const std::map<std::string, int
   if (CheckSchedule(tiles).ok()) s = tiles;
 }
 
+// Several points a thread, if nothing reduces rows.
+void SeePoints(Picker& pick, const Fusion& group, Schedule& s) {
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
+  if (s.kind != SchedulerKind::kPointwise || s.tiles || !shape.ok() || shape->rows.empty()) return;
+  s.points = pick.PowerOfTwo(8);
+  s.along = pick.Below(static_cast<int>(shape->rows.size()));
+}
+
 // Any legal schedule for a group at these sizes. Facts hold; a row may turn out not to fit.
 void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, int64_t>& sizes,
                Schedule& s) {
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
   const bool may_shift = shape.ok() && !shape->keeps_columns();
   const bool may_split = shape.ok() && !shape->crossed();
-  s.neighbours = s.slices = 1;
+  s.neighbours = s.slices = s.points = 1;
   s.reread = s.tiles = false;
   s.spare = 0;
   s.vector = pick.PowerOfTwo(16);
@@ -228,7 +236,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 
 struct Counts {
   int right = 0, guarded = 0, neighbours = 0, held = 0, async = 0, outer_turns = 0;
-  int merged_rows = 0, settled = 0, slices = 0, tiles = 0;
+  int merged_rows = 0, settled = 0, slices = 0, tiles = 0, points = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -238,11 +246,12 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     Picker pick(seed * 1000 + i);
     GroupRun run{.sizes = sizes, .seed = seed};
     // Picks of its own, so that those of the others stay what they are.
-    Picker of_tiles(seed * 1000 + i + 1'000'000'000);
+    Picker of_tiles(seed * 1000 + i + 1'000'000'000), of_points(seed * 1000 + i + 2'000'000'000);
     if (i > 0) {
       run.edit = [&](Schedule& s) {
         Randomize(pick, group, sizes, s);
         if (s.neighbours == 1 && of_tiles.Chance(40)) SeeTiles(of_tiles, group, sizes, s);
+        if (of_points.Chance(40)) SeePoints(of_points, group, s);
       };
     }
     const GroupResult result = testing::RunGroup(group, run);
@@ -259,6 +268,7 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     counts.merged_rows += result.schedule.grid > 0 && result.schedule.rows_per_cta() > 1;
     counts.settled += result.schedule.settled;
     counts.tiles += result.schedule.tiles;
+    counts.points += result.schedule.points > 1;
     counts.slices +=
         result.schedule.slices > 1 && absl::StrContains(result.kernel_text, "await copies");
     ASSERT_TRUE(result.status.ok())
@@ -296,6 +306,7 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   EXPECT_GT(counts.right, 4 * counts.guarded);
   EXPECT_GT(counts.async, 50 / kPart);
   EXPECT_GT(counts.outer_turns, 20 / kPart);
+  EXPECT_GT(counts.points, 40 / kPart);
 }
 
 // Tensors that lie across each other, of unlike types, beside broadcasts and parts of others.

@@ -163,15 +163,16 @@ TEST(ShiftedReads, VectorsAreShorterWhereTheirLoadsFillRegisters) {
     if (!chosen.ok()) ADD_FAILURE() << chosen.status();
     return *chosen;
   };
+  constexpr int64_t kOdd = 4097;  // No points along the rows that a thread could have.
   // Words of a vector of 8: 4 for each tap of bf16, 8 of f32, and 8 for each weight.
-  const Schedule three = schedule(WindowOfRows("bf16", 3), 4096);
+  const Schedule three = schedule(WindowOfRows("bf16", 3), kOdd);
   EXPECT_EQ(three.vector, 8);
   EXPECT_EQ(three.min_ctas_per_sm, 0);
-  const Schedule four = schedule(WindowOfRows("bf16", 4), 4096);
+  const Schedule four = schedule(WindowOfRows("bf16", 4), kOdd);
   EXPECT_EQ(four.vector, 8);
   EXPECT_EQ(four.min_ctas_per_sm * 32 * four.row_warps, 1024);
-  EXPECT_EQ(schedule(WindowOfRows("bf16", 9), 4096).vector, 8);
-  EXPECT_EQ(schedule(WindowOfRows("bf16", 11), 4096).vector, 4);
+  EXPECT_EQ(schedule(WindowOfRows("bf16", 9), kOdd).vector, 8);
+  EXPECT_EQ(schedule(WindowOfRows("bf16", 11), kOdd).vector, 4);
   for (const std::string& text : {WindowOfRows("bf16", 4), WindowOfRows("bf16", 11)}) {
     for (int64_t s : {0, 1, 5}) ExpectRight(text, {.sizes = {{"S", s}}});
   }

@@ -1,0 +1,205 @@
+#include "scheduler/stencils.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/algorithm/container.h"
+#include "ir/status.h"
+#include "scheduler/kernel/access.h"
+#include "scheduler/trace.h"
+
+namespace seam {
+namespace {
+
+constexpr int kMostPoints = 8, kMostTried = 16;  // Of a thread, by the heuristic and by tuning.
+
+// What a thread loads.
+struct Loads {
+  std::vector<int> of_buffer;  // How often it loads of each.
+  int count = 0;
+  double words = 0;  // Registers of its vectors as they come from memory, in one pass.
+  TracedKernel traced;
+
+  int Most() const { return of_buffer.empty() ? 0 : *absl::c_max_element(of_buffer); }
+};
+
+absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s) {
+  TraceOptions options;
+  options.facts = s.facts;
+  options.alignment_bytes = s.alignment_bytes;
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(*sized.group, s));
+  Loads loads;
+  SEAM_ASSIGN_OR_RETURN(loads.traced, Trace(*sized.group, shape, options));
+  const kernel::TileKernel& tile = loads.traced.tile;
+  loads.of_buffer.resize(tile.buffers.size());
+  std::vector<double> of_space(tile.spaces.size());
+  double of_all = 0;
+  for (const kernel::TileValue& value : tile.values) {
+    if (value.kind != kernel::TileKind::Load) continue;
+    const double words = s.vector * DTypeBytes(value.dtype) / 4.0;
+    const auto space = absl::c_find_if(tile.spaces, [&](const kernel::TileSpace& space) {
+      return space.column.is_symbolic() && kernel::DependsOn(value.index, space.column);
+    });
+    if (space != tile.spaces.end()) {
+      of_space[space - tile.spaces.begin()] += words;
+    } else if (tile.row.is_symbolic() && kernel::DependsOn(value.index, tile.row)) {
+      of_all += words;
+    } else {
+      continue;
+    }
+    ++loads.count;
+    ++loads.of_buffer[value.buffer];
+  }
+  loads.words = of_all + (of_space.empty() ? 0 : *absl::c_max_element(of_space));
+  return loads;
+}
+
+// The same with several points a thread; nothing where they are too much for one kernel.
+absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, const Schedule& s) {
+  constexpr size_t kMostOperations = 4096;  // Of a thread: more take the compiler long.
+  absl::StatusOr<Loads> loads = LoadsOf(sized, s);
+  if (absl::IsResourceExhausted(loads.status())) return std::nullopt;
+  SEAM_RETURN_IF_ERROR(loads.status());
+  if (loads->traced.tile.values.size() * s.vector > kMostOperations) return std::nullopt;
+  return *std::move(loads);
+}
+
+// The schedule with `points` a thread along an axis of rows, if they divide it.
+absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
+                                                   int along, int points) {
+  const SymInt extent = sized.shape.axes.extent(sized.shape.rows[along]);
+  SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, extent));
+  if (elements % points != 0) return std::nullopt;
+  Schedule with = s;
+  with.points = points;
+  with.along = along;
+  AddMultiples(sized, FreeSymbols(extent), points, with);
+  return with;
+}
+
+// What points of a thread have in common.
+enum class Shared : uint8_t {
+  kNothing,
+  kTables,  // Tensors that lack the axis along which the points lie.
+  kWindows  // Elements that several points read of one tensor.
+};
+
+// Of two points a thread, beside one.
+absl::StatusOr<Shared> SharedBy(const SizedGroup& sized, const Schedule& s, const Loads& one,
+                                const Loads& two) {
+  constexpr int kWindow = 3;                // Loads of one tensor.
+  constexpr int64_t kTableBytes = 1 << 20;  // More than an SM's cache holds.
+  bool windows = false;
+  int64_t tables = 0;
+  for (size_t b = 0; b < one.of_buffer.size(); ++b) {
+    const int of_one = one.of_buffer[b], of_two = two.of_buffer[b];
+    windows |= of_one >= kWindow && of_one < of_two && of_two < 2 * of_one;
+    const BufferSource& source = one.traced.sources[b];
+    if (of_one == 0 || of_two > of_one || source.kind != BufferSource::kInput) continue;
+    const TensorType& table = sized.group->type(sized.group->inputs()[source.index]);
+    SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, table.numel()));
+    tables += elements * DTypeBytes(table.dtype);
+  }
+  // Single elements take as many instructions whatever they are of.
+  if (windows || s.vector == 1) return Shared::kWindows;
+  return tables >= kTableBytes ? Shared::kTables : Shared::kNothing;
+}
+
+// The axis along which two points have the fewest loads between them, none where that is hardly
+// fewer than they have by themselves; not the one along which vectors lie. The slowest of several:
+// what CTAs read beside each other they then have in common least often.
+struct SharingAxis {
+  int along = 0;
+  Shared shared = Shared::kNothing;
+};
+absl::StatusOr<SharingAxis> FindSharingAxis(const SizedGroup& sized, const Schedule& s,
+                                            const Loads& one) {
+  constexpr double kMostOfTwo = 0.85;
+  SharingAxis best;
+  double fewest = kMostOfTwo * 2 * one.count;
+  const int axes = static_cast<int>(sized.shape.rows.size()) - (s.outer ? 1 : 0);
+  for (int along = 0; along < axes; ++along) {
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with, WithPoints(sized, s, along, 2));
+    if (!with) continue;
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> two, LoadsOfPoints(sized, *with));
+    if (!two || two->count >= fewest) continue;
+    SEAM_ASSIGN_OR_RETURN(const Shared shared, SharedBy(sized, s, one, *two));
+    if (shared == Shared::kNothing) continue;
+    best = {along, shared};
+    fewest = two->count;
+  }
+  return best;
+}
+
+// One point a thread: vectors are shorter where those of all loads fill its registers, and
+// compilers keep to 64 where these hold them.
+absl::Status FitOnePoint(const SizedGroup& sized, double words, Schedule& s) {
+  constexpr double kMostWords = 128, kManyWords = 40, kHeldBy64 = 56;
+  constexpr int kThreads = 64 * 1024 / 64;  // That an SM has room for then.
+  while (words > kMostWords && s.vector > 1) {
+    SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector / 2, s));
+    SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
+    words = loads.words;
+  }
+  if (words > kManyWords && words <= kHeldBy64) s.min_ctas_per_sm = kThreads / s.threads();
+  return absl::OkStatus();
+}
+
+// Many points, then long vectors, as long as there is a CTA for every SM and registers hold what a
+// thread loads.
+absl::StatusOr<std::optional<Schedule>> FitPoints(const SizedGroup& sized, const Schedule& s,
+                                                  const SharingAxis& axis) {
+  constexpr double kMostWords = 64;
+  constexpr int kLeastBytes = 4;  // Of a vector, for more points.
+  const bool windows = axis.shared == Shared::kWindows;
+  const int most_elements = windows ? 32 : 16;
+  const auto fits = [&](const Schedule& t, const Loads& loads) {
+    const int64_t rows = sized.rows / t.points;
+    const int64_t ctas = sized.columns > 1 ? rows : rows / t.rows_per_cta();
+    return loads.words <= kMostWords && t.points * t.vector <= most_elements &&
+           ctas >= sized.context.device.sms;
+  };
+  std::optional<Schedule> with;
+  int points = windows ? kMostPoints : kMostPoints / 2;
+  for (; !with && points > 1; points /= 2) {
+    SEAM_ASSIGN_OR_RETURN(with, WithPoints(sized, s, axis.along, points));
+  }
+  while (with && with->points > 1) {
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
+    if (loads && fits(*with, *loads)) return with;
+    (with->vector * sized.narrowest_bytes > kLeastBytes ? with->vector : with->points) /= 2;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
+  SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
+  if (loads.Most() < 2) return s;
+  SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, s, loads));
+  if (axis.shared != Shared::kNothing) {
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with, FitPoints(sized, s, axis));
+    if (with) return *with;
+  }
+  constexpr int kMany = 3;
+  if (loads.Most() >= kMany && sized.columns == 1)
+    SEAM_RETURN_IF_ERROR(FitOnePoint(sized, loads.words, s));
+  return s;
+}
+
+absl::StatusOr<std::vector<Schedule>> OtherPoints(const SizedGroup& sized, const Schedule& s) {
+  std::vector<Schedule> others;
+  Schedule one = s;
+  one.points = 1;
+  SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, one));
+  SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, one, loads));
+  if (axis.shared == Shared::kNothing) return others;
+  for (int points = 2; points <= kMostTried; points *= 2) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, one, axis.along, points));
+    if (with && points != s.points) others.push_back(std::move(*with));
+  }
+  return others;
+}
+
+}  // namespace seam

@@ -1,0 +1,21 @@
+// Stencils: points of a pointwise group that read several elements of one tensor, as those of
+// convolutions and pools do. How many such points a thread has, and how long its vectors are.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "scheduler/choose.h"
+
+namespace seam {
+
+// A pointwise group's schedule `s`, as it is where no tensor is read so, else with fewer elements a
+// vector, a bound of registers, or several points a thread, along the axis along which they have
+// most loads in common. Source: docs/schedulers.md, "Points
+// that read many". Errors: those of Trace.
+absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s);
+
+// The same with other numbers of points a thread: for tuning.
+absl::StatusOr<std::vector<Schedule>> OtherPoints(const SizedGroup& sized, const Schedule& s);
+
+}  // namespace seam

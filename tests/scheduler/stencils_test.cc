@@ -1,0 +1,142 @@
+// Points that read their neighbours: those of one thread load what they have in common once, and
+// are right whatever divides the axis along which they lie.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
+#include "scheduler/scheduler.h"
+#include "tests/support/expect_right.h"
+#include "tests/support/group_runner.h"
+
+namespace seam {
+namespace {
+
+using testing::ExpectRight;
+using testing::GroupResult;
+using testing::RunGroupText;
+
+// Nine neighbours of each pixel, weighted by channel.
+constexpr char kDepthwise[] = R"(fusion depthwise {
+  symbol N
+  symbol H
+  symbol W
+  symbol C
+  input x: bf16[N, H, W, C]
+  input k: f32[9, C]
+  p = pad(cast(x, dtype=f32), before=[0, 1, 1, 0], after=[0, 1, 1, 0])
+  a = p[:, 0:H, 0:W] * k[0:1] + p[:, 0:H, 1:W+1] * k[1:2] + p[:, 0:H, 2:W+2] * k[2:3]
+  b = p[:, 1:H+1, 0:W] * k[3:4] + p[:, 1:H+1, 1:W+1] * k[4:5] + p[:, 1:H+1, 2:W+2] * k[5:6]
+  c = p[:, 2:H+2, 0:W] * k[6:7] + p[:, 2:H+2, 1:W+1] * k[7:8] + p[:, 2:H+2, 2:W+2] * k[8:9]
+  y = cast(a + b + c, dtype=bf16)
+  output y
+})";
+
+// How many loads of this buffer a kernel's text has.
+int NumLoads(const std::string& text, const std::string& buffer) {
+  const std::string load = absl::StrCat("load ", buffer, "[");
+  int loads = 0;
+  for (size_t at = text.find(load); at != std::string::npos; at = text.find(load, at + 1)) ++loads;
+  return loads;
+}
+
+testing::GroupRun WithPoints(int64_t h, int64_t w, int64_t c, int points, int along) {
+  testing::GroupRun run{.sizes = {{"N", 2}, {"H", h}, {"W", w}, {"C", c}}};
+  run.edit = [=](Schedule& s) {
+    s.points = points;
+    s.along = along;
+  };
+  return run;
+}
+
+TEST(Stencils, PointsAlongAnyAxis) {
+  for (int along = 0; along < 4; ++along) {
+    for (const int points : {1, 2, 4}) {
+      if (along == 0 && points == 4) continue;  // Of two images.
+      ExpectRight(kDepthwise, WithPoints(4, 8, 12, points, along));
+    }
+  }
+  for (const int64_t h : {0, 2, 6}) ExpectRight(kDepthwise, WithPoints(h, 3, 5, 2, 1));
+}
+
+TEST(Stencils, PointsThatDoNotDivideTheirAxisAreRefused) {
+  const GroupResult result = RunGroupText(kDepthwise, WithPoints(5, 4, 8, 2, 1));
+  EXPECT_NE(result.status.message().find("threads have 2 points each"), std::string::npos)
+      << result.status;
+}
+
+TEST(Stencils, WhatPointsHaveInCommonIsLoadedOnce) {
+  for (const auto& [points, loads] : {std::pair(1, 9), {2, 12}, {4, 18}}) {
+    const GroupResult result = ExpectRight(kDepthwise, WithPoints(8, 4, 8, points, 1));
+    EXPECT_EQ(NumLoads(result.kernel_text, "x"), loads);
+    EXPECT_EQ(NumLoads(result.kernel_text, "k"), 9);
+  }
+}
+
+Schedule Chosen(const std::string& text, std::vector<int64_t> sizes) {
+  ScheduleContext context;
+  context.sizes = std::move(sizes);
+  context.alignment_bytes = 16;
+  context.device = *FindDevice("h100");
+  const Fusion f = *ParseFusion(text);
+  const absl::StatusOr<Schedule> chosen =
+      FindScheduler(SchedulerKind::kPointwise)->choose(f, context);
+  if (!chosen.ok()) ADD_FAILURE() << chosen.status();
+  return *chosen;
+}
+
+TEST(Stencils, AsManyPointsAsDivideTheirAxisAndLeaveEverySmACta) {
+  const Schedule even = Chosen(kDepthwise, {32, 56, 56, 192});
+  EXPECT_EQ(even.points, 8);
+  EXPECT_EQ(even.along, 1);
+  EXPECT_EQ(Chosen(kDepthwise, {32, 28, 56, 192}).points, 4);
+  // No power of two divides the height: points lie along the width.
+  const Schedule odd = Chosen(kDepthwise, {32, 55, 56, 192});
+  EXPECT_EQ(odd.points, 8);
+  EXPECT_EQ(odd.along, 2);
+  EXPECT_EQ(Chosen(kDepthwise, {32, 55, 55, 192}).points, 1);
+  EXPECT_EQ(Chosen(kDepthwise, {1, 8, 8, 192}).points, 1);
+}
+
+// Rotary embeddings: every head has the same table.
+std::string Rope(const std::string& table) {
+  return absl::StrCat(R"(fusion rope {
+  symbol S
+  input x: bf16[4, 32, S, 128]
+  input c: f32)",
+                      table, R"(
+  xf = cast(x, dtype=f32)
+  r = cat(-xf[:, :, :, 64:128], xf[:, :, :, 0:64], axis=3)
+  y = cast(xf * c + r, dtype=bf16)
+  output y
+})");
+}
+
+TEST(Stencils, TablesAreLoadedOnceForSeveralPoints) {
+  const Schedule large = Chosen(Rope("[S, 128]"), {4096});
+  EXPECT_EQ(large.points, 4);
+  EXPECT_LT(large.along, 2);
+  // The cache of an SM holds it.
+  EXPECT_EQ(Chosen(Rope("[S, 128]"), {1024}).points, 1);
+  EXPECT_EQ(Chosen(Rope("[4, 32, S, 128]"), {4096}).points, 1);
+  ExpectRight(Rope("[S, 128]"), {.sizes = {{"S", 3}}, .edit = [](Schedule& s) { s.points = 4; }});
+}
+
+// A sum of many neighbours of many: no points whose text would take minutes to compile.
+TEST(Stencils, PointsAreFewWhereOneIsMuch) {
+  std::string text = "fusion many {\n  symbol H\n  input x: f32[H, 4096]\n";
+  std::string sum;
+  absl::StrAppend(&text, "  p = pad(exp(x), before=[40, 0], after=[40, 0])\n");
+  for (int i = 0; i < 81; ++i) {
+    absl::StrAppend(&sum, i == 0 ? "" : " + ", "tanh(p[", i, ":H+", i, "] * ", i + 1, ".5)");
+  }
+  absl::StrAppend(&text, "  y = ", sum, "\n  output y\n}\n");
+  const Schedule chosen = Chosen(text, {4096});
+  EXPECT_LE(chosen.points * chosen.vector, 8) << chosen.ToString();
+}
+
+}  // namespace
+}  // namespace seam
