@@ -185,8 +185,8 @@ class Tuner {
   static std::vector<absl::Status> Compile(Executable::Impl& impl, const GroupCall& call,
                                            absl::Span<Candidate> candidates);
   static void Make(Executable::Impl& impl, const GroupCall& call, Candidate& candidate);
-  static absl::Status Check(const Expected& expected, const Executable& executable);
-  absl::Status TryBatch(const GroupCall& call, const Expected& expected, double deadline,
+  static absl::Status Check(Expected& expected, const Executable& executable);
+  absl::Status TryBatch(const GroupCall& call, Expected& expected, double deadline,
                         absl::Span<Candidate> batch, TunedGroup& report);
   void Progress(const TunedGroup& report, absl::string_view what) const {
     if (options_.progress) options_.progress(absl::StrCat("group ", report.group, ": ", what));
@@ -270,11 +270,15 @@ std::vector<absl::Status> Tuner::Compile(Executable::Impl& impl, const GroupCall
   return statuses;
 }
 
-absl::Status Tuner::Check(const Expected& expected, const Executable& executable) {
+absl::Status Tuner::Check(Expected& expected, const Executable& executable) {
   SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs,
                         executable.RunOnHost(expected.inputs, expected.symbols));
-  for (size_t j = 0; j < outputs.size(); ++j) {
-    const absl::Status within = CheckWithin(expected.envelopes[j], outputs[j]);
+  SymbolBindings bindings;
+  for (const SymbolValue& s : expected.symbols) bindings.emplace(s.name, s.value);
+  SEAM_ASSIGN_OR_RETURN(
+      const std::vector<absl::Status> checked,
+      CheckOutputs(executable.fusion(), bindings, expected.inputs, outputs, expected.envelopes));
+  for (const absl::Status& within : checked) {
     if (!within.ok()) return absl::DataLossError(within.message());
   }
   return absl::OkStatus();
@@ -282,7 +286,7 @@ absl::Status Tuner::Check(const Expected& expected, const Executable& executable
 
 // Compiles, checks and times; the first of all candidates is the heuristic's, whose errors are
 // returned. What is left of the others has a time.
-absl::Status Tuner::TryBatch(const GroupCall& call, const Expected& expected, double deadline,
+absl::Status Tuner::TryBatch(const GroupCall& call, Expected& expected, double deadline,
                              absl::Span<Candidate> batch, TunedGroup& report) {
   const std::vector<SymbolValue> symbols = SymbolsOf(*call.group, call.context.sizes);
   const std::vector<absl::Status> compiled = Compile(impl_, call, batch);
@@ -334,7 +338,7 @@ absl::Status Tuner::TuneGroup(const GroupCall& call, double deadline, TunedGroup
   report.heuristic = report.best = heuristic.ToString();
   report.untried = static_cast<int>(schedules.size()) - 1;
   Progress(report, "asking the reference");
-  SEAM_ASSIGN_OR_RETURN(const Expected expected,
+  SEAM_ASSIGN_OR_RETURN(Expected expected,
                         MakeExpected(*call.group, call.context, heuristic, options_));
   std::vector<Candidate> candidates(schedules.size());
   for (size_t i = 0; i < schedules.size(); ++i) candidates[i].schedule = schedules[i];

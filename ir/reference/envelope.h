@@ -39,8 +39,10 @@ struct Envelope {
   std::vector<bool> may_be_nan;
   bool exact = true;  // No inexact operation and no float reduction leads to this output.
 
-  // Widens the ranges by `run`, a tensor of the same type.
+  // Widens the ranges by `run`, a tensor of the same type, or by those of another envelope of the
+  // same output.
   void Include(const HostTensor& run);
+  void Include(const Envelope& other);
 };
 
 // One envelope per output, from the reference and, unless all are exact, `runs` perturbed runs: the
@@ -51,9 +53,20 @@ absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
                                                     int runs = 12, uint64_t seed = 1);
 
 // OK if every element of `actual` is in its range. Unless the envelope is exact, a range is widened
-// on both sides by half its width and `slack_ulps` units in the last place of the dtype, since a
+// on both sides by half its width and two units in the last place of the dtype, since a
 // few runs do not reach the ends. Zeros of either sign are equal; NaN is right where a run gave
 // NaN. The error says how many elements are wrong and shows the first: index, range, value.
-absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual, double slack_ulps = 2);
+absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual);
+
+// CheckWithin of each output. Where few elements are outside their ranges, `envelopes`, which
+// MakeEnvelopes made of the same fusion and inputs, are widened by some 200 runs more: they tell
+// what is wrong from a range whose ends take several roundings in certain directions, as of
+// d[i] - d[i - 1] with d = x - mean(x).
+absl::StatusOr<std::vector<absl::Status>> CheckOutputs(const Fusion& fusion,
+                                                       const SymbolBindings& given,
+                                                       absl::Span<const HostTensor> inputs,
+                                                       absl::Span<const HostTensor> actual,
+                                                       std::vector<Envelope>& envelopes,
+                                                       uint64_t seed = 1);
 
 }  // namespace seam

@@ -55,26 +55,73 @@ struct Elsewhere {
   absl::string_view name, here;
 };
 constexpr Elsewhere kElsewhere[] = {
-    {"min", "minimum(a, b) or, along axes, amin(a, axes=[0])"},
-    {"max", "maximum(a, b) or, along axes, amax(a, axes=[0])"},
-    {"transpose", "permute(a, axes=[1, 0])"},
-    {"roll", "cat(a[n:], a[:n], axis=0), which rolls by -n"},
-    {"std", "sqrt(variance(a, axes=[0]))"},
-    {"var", "variance(a, axes=[0])"},
-    {"zeros", "full(0.0, sizes=[...])"},
-    {"ones", "full(1.0, sizes=[...])"},
     {"arange", "iota(sizes=[...], axis=0, dtype=i64)"},
-    {"one_hot", "i[:, None] == iota(sizes=[...], axis=0, dtype=i64)"},
-    {"tril", "where(row >= column, a, 0.0) with iota for rows and columns"},
-    {"triu", "where(row <= column, a, 0.0) with iota for rows and columns"},
-    {"logsumexp", "m + log(sum(exp(a - m), axes=[0])) with m = amax(a, axes=[0])"},
+    {"astype", "cast(a, dtype=f32)"},
+    {"bernoulli", "random_uniform(seed, offset, sizes=[...], dtype=f32) < p"},
+    {"chunk", "slices, as in a[0:N] and a[N:2*N]"},
+    {"clamp_max", "minimum(a, b)"},
+    {"clamp_min", "maximum(a, b)"},
+    {"clip", "clamp(a, 0.0, 1.0)"},
     {"concat", "cat(a, b, axis=0)"},
     {"concatenate", "cat(a, b, axis=0)"},
+    {"dot", "sum(a * b, axes=[0])"},
+    {"elu", "where(a > 0.0, a, exp(a) - 1.0)"},
+    {"embedding", "index_select(table, indices, axis=0)"},
+    {"equal", "a == b"},
+    {"flatten", "reshape(a, sizes=[...])"},
+    {"full_like", "full(value, sizes=[...])"},
+    {"greater", "a > b"},
+    {"greater_equal", "a >= b"},
+    {"hardswish", "a * clamp(a + 3.0, 0.0, 6.0) / 6.0"},
+    {"less", "a < b"},
+    {"less_equal", "a <= b"},
+    {"log_sigmoid", "-softplus(-a)"},
+    {"logsigmoid", "-softplus(-a)"},
+    {"logsumexp", "m + log(sum(exp(a - m), axes=[0])) with m = amax(a, axes=[0])"},
+    {"masked_fill", "where(mask, value, a)"},
+    {"max", "maximum(a, b) or, along axes, amax(a, axes=[0])"},
+    {"min", "minimum(a, b) or, along axes, amin(a, axes=[0])"},
+    {"movedim", "permute(a, axes=[1, 0])"},
+    {"nan_to_num", "where(a != a, 0.0, a)"},
+    {"norm", "sqrt(sum(a * a, axes=[0]))"},
+    {"not_equal", "a != b"},
+    {"one_hot", "i[:, None] == iota(sizes=[...], axis=0, dtype=i64)"},
+    {"ones", "full(1.0, sizes=[...])"},
+    {"ones_like", "full(1.0, sizes=[...])"},
+    {"outer", "a[:, None] * b[None, :]"},
+    {"power", "pow(a, b)"},
+    {"rand", "random_uniform(seed, offset, sizes=[...], dtype=f32)"},
+    {"randn", "random_normal(seed, offset, sizes=[...], dtype=f32)"},
+    {"relu6", "clamp(a, 0.0, 6.0)"},
+    {"repeat", "cat(a, a, axis=0) or, along a new axis, expand(a[None], sizes=[...])"},
+    {"roll", "cat(a[n:], a[:n], axis=0), which rolls by -n"},
+    {"split", "slices, as in a[0:N] and a[N:2*N]"},
+    {"stack", "cat(a[None], b[None], axis=0)"},
+    {"std", "sqrt(variance(a, axes=[0]))"},
+    {"swapaxes", "permute(a, axes=[1, 0])"},
+    {"take", "index_select(a, indices, axis=0)"},
+    {"take_along_axis", "gather(a, indices, axis=0)"},
+    {"tile", "cat(a, a, axis=0) or, along a new axis, expand(a[None], sizes=[...])"},
+    {"transpose", "permute(a, axes=[1, 0])"},
+    {"tril", "where(row >= column, a, 0.0) with iota for rows and columns"},
+    {"triu", "where(row <= column, a, 0.0) with iota for rows and columns"},
+    {"unsqueeze", "a[None]"},
+    {"var", "variance(a, axes=[0])"},
+    {"view", "reshape(a, sizes=[...])"},
+    {"zeros", "full(0.0, sizes=[...])"},
+    {"zeros_like", "full(0.0, sizes=[...])"},
 };
 
 // Operations that no name or formula here stands for.
-constexpr absl::string_view kNowhere[] = {"sort",    "argsort", "topk",   "cumsum",
-                                          "cumprod", "scatter", "einsum", "conv2d"};
+constexpr absl::string_view kNowhere[] = {
+    "argsort",     "bincount",    "conv2d", "cumprod", "cumsum",   "einsum",
+    "histc",       "index_add",   "median", "nonzero", "quantile", "scatter",
+    "scatter_add", "segment_sum", "sort",   "topk",    "unique"};
+
+// Names of attributes elsewhere, and here.
+constexpr Elsewhere kAttributesElsewhere[] = {{"dim", "axis"},         {"dims", "axes"},
+                                              {"keepdim", "keepdims"}, {"shape", "sizes"},
+                                              {"size", "sizes"},       {"ddof", "correction"}};
 
 }  // namespace
 
@@ -131,10 +178,14 @@ const KeywordArgument* Parser::FindKeyword(const Call& call, absl::string_view n
 void Parser::CheckKeywords(const Call& call, const std::vector<absl::string_view>& known) {
   for (const KeywordArgument& keyword : call.keywords) {
     if (std::count(known.begin(), known.end(), keyword.name.text) > 0) continue;
-    std::string expected = known.empty() ? "none" : absl::StrJoin(known, ", ");
-    Fail(keyword.name,
-         absl::StrCat("found unknown attribute ", Quoted(keyword.name.text), " of ", call.name.text,
-                      ", expected ", expected, DidYouMean(keyword.name.text, known)));
+    const std::string expected = known.empty() ? "none" : absl::StrJoin(known, ", ");
+    std::string hint = DidYouMean(keyword.name.text, known);
+    for (const Elsewhere& other : kAttributesElsewhere) {
+      if (other.name == keyword.name.text && absl::c_linear_search(known, other.here))
+        hint = absl::StrCat("; write ", other.here);
+    }
+    Fail(keyword.name, absl::StrCat("found unknown attribute ", Quoted(keyword.name.text), " of ",
+                                    call.name.text, ", expected ", expected, hint));
     return;
   }
 }
@@ -178,9 +229,12 @@ const Literal* Parser::ToLiteral(const KeywordArgument& keyword, absl::string_vi
 void Parser::FailKeyword(const KeywordArgument& keyword, absl::string_view expected) {
   const bool is_literal = keyword.kind == KeywordArgument::Kind::kOperand &&
                           keyword.operand.kind == Operand::Kind::kLiteral;
+  const std::string found = is_literal ? Describe(keyword.operand.token)
+                            : keyword.kind == KeywordArgument::Kind::kList  ? "a list"
+                            : keyword.kind == KeywordArgument::Kind::kDType ? "an element type"
+                                                                            : "a value";
   Fail(keyword.name,
-       absl::StrCat("found ", is_literal ? Describe(keyword.operand.token) : "another thing",
-                    " for ", Quoted(keyword.name.text), ", expected ", expected));
+       absl::StrCat("found ", found, " for ", Quoted(keyword.name.text), ", expected ", expected));
 }
 
 std::optional<int32_t> Parser::ToInteger(const KeywordArgument& keyword) {

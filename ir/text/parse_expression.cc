@@ -66,6 +66,10 @@ absl::string_view WordHint(absl::string_view word) {
   if (word == "and") return "; write (a) & (b) for a and b";
   if (word == "or") return "; write (a) | (b) for a or b";
   if (word == "not") return "; write ~a for not a";
+  if (word == "if") return "; write where(c, a, b) for a if c else b";
+  if (word == "True") return "; write true";
+  if (word == "False") return "; write false";
+  if (word == "None") return ", which stands for a new axis, as in a[:, None]";
   return "";
 }
 

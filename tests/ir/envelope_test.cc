@@ -9,6 +9,7 @@
 
 #include "ir/fusion_builder.h"
 #include "ir/reference/interpreter.h"
+#include "ir/text/parser.h"
 #include "tests/support/host_tensors.h"
 #include "tests/support/special_values.h"
 
@@ -113,6 +114,33 @@ TEST(EnvelopeTest, ExactGraphsMustAgreeInEveryBit) {
   const double value = output.at({7}).f;
   output.set({7}, FloatScalar(std::nextafter(static_cast<float>(value), INFINITY)));
   EXPECT_FALSE(CheckWithin(envelopes[0], output).ok());
+}
+
+// Neighbours less their mean, less each other: where these are close, what is left is how each was
+// rounded, in four ways that few runs do not all come to.
+TEST(EnvelopeTest, RoundingsOfSeveralElementsAreTriedUntilTheyTell) {
+  const Fusion fusion = ParseFusion(R"(fusion differences {
+  input x: f32[40, 480]
+  d = x - mean(x, axes=[1], keepdims=true)
+  y = d[:, 1:480] - d[:, 0:479]
+  output y
+})")
+                            .value();
+  const HostTensor x = Random(DType::F32, {40, 480}, 3);
+  const std::vector<Envelope> few = MakeEnvelopes(fusion, {}, {x}).value();
+  bool narrow = false;
+  for (uint64_t seed = 100; seed < 103; ++seed) {
+    InterpretOptions options;
+    options.perturbation = Perturbation::kAnywhere;
+    options.seed = seed;
+    std::vector<HostTensor> right = Interpret(fusion, {}, {x}, options).value();
+    narrow |= !CheckWithin(few[0], right[0]).ok();
+    std::vector<Envelope> envelopes = few;
+    EXPECT_TRUE(CheckOutputs(fusion, {}, {x}, right, envelopes)->at(0).ok()) << seed;
+    right[0].set({7, 7}, FloatScalar(right[0].at({7, 7}).f + 1e-5));
+    EXPECT_FALSE(CheckOutputs(fusion, {}, {x}, right, envelopes)->at(0).ok()) << seed;
+  }
+  EXPECT_TRUE(narrow);
 }
 
 TEST(EnvelopeTest, FollowsDiscontinuitiesAndNan) {

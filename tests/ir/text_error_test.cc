@@ -97,6 +97,16 @@ TEST(TextErrorTest, Operations) {
             "axes=[0])");
   EXPECT_EQ(ErrorIn("z = arange(M)"),
             "5:5: found unknown operation 'arange'; write iota(sizes=[...], axis=0, dtype=i64)");
+  EXPECT_EQ(ErrorIn("z = stack(x, x)"),
+            "5:5: found unknown operation 'stack'; write cat(a[None], b[None], axis=0)");
+  EXPECT_EQ(
+      ErrorIn("z = sum(x, dim=1)"),
+      "5:12: found unknown attribute 'dim' of sum, expected axes, axis, keepdims; write axis");
+  EXPECT_EQ(ErrorIn("z = sum(x, axis=1, keepdims=True)"),
+            "5:29: found unknown value 'True'; write true");
+  EXPECT_EQ(
+      ErrorIn("z = x if x > 0.0 else exp(x)"),
+      "5:7: found 'if', expected the end of the line; write where(c, a, b) for a if c else b");
   EXPECT_EQ(ErrorIn("z = topk(x, 5)"),
             "5:5: found unknown operation 'topk', and there is none like it");
   EXPECT_EQ(ErrorIn("z = permute(x, [1, 0])"),
@@ -105,7 +115,7 @@ TEST(TextErrorTest, Operations) {
   EXPECT_EQ(ErrorIn("z = cast(x, bf16)"),
             "5:13: found unknown value 'bf16'; types have names, as in dtype=bf16");
   EXPECT_EQ(ErrorIn("z = softmax(x, axes=[0, 1])"),
-            "5:16: found another thing for 'axis', expected one axis");
+            "5:16: found a list for 'axis', expected one axis");
   EXPECT_EQ(
       ErrorIn("z = softmax(x, axes=[0], axis=1)"),
       "5:16: found unknown attribute 'axes' of softmax, expected x, axis; did you mean 'axis'?");
@@ -130,20 +140,20 @@ TEST(TextErrorTest, Operations) {
   EXPECT_EQ(ErrorIn("z = sum(x, axes=[M])"),
             "5:12: found axis M, expected an integer from -16 to 15");
   EXPECT_EQ(ErrorIn("z = sum(x, axes=x)"),
-            "5:12: found another thing for 'axes', expected a list such as [0, 1]");
+            "5:12: found a value for 'axes', expected a list such as [0, 1]");
   EXPECT_EQ(ErrorIn("z = sum(x, axes=1.5)"),
             "5:12: found number '1.5' for 'axes', expected an integer of 32 bits");
   EXPECT_EQ(ErrorIn("z = softmax(x, axis=4294967296)"),
             "5:16: found number '4294967296' for 'axis', expected an integer of 32 bits");
   EXPECT_EQ(ErrorIn("z = sum(x, axes=[0], axis=1)"), "5:22: found axis beside axes, expected one");
   EXPECT_EQ(ErrorIn("z = cast(x, dtype=[1])"),
-            "5:13: found another thing for 'dtype', expected an element type");
+            "5:13: found a list for 'dtype', expected an element type");
   EXPECT_EQ(ErrorIn("z = layer_norm(x, weight=[8], axes=[1])"),
-            "5:19: found another thing for 'weight', expected a tensor");
+            "5:19: found a list for 'weight', expected a tensor");
   EXPECT_EQ(ErrorIn("z = sum(x, keepdims=1)"),
             "5:12: found number '1' for 'keepdims', expected true or false");
   EXPECT_EQ(ErrorIn("z = pad(x, before=[0, 0], after=[0, 0], value=x)"),
-            "5:41: found another thing for 'value', expected a literal");
+            "5:41: found a value for 'value', expected a literal");
   EXPECT_EQ(ErrorIn("z = constant(1.5)"),
             "5:5: expected a literal and its type, as in constant(1.5, dtype=f32)");
   EXPECT_EQ(ErrorIn("z = layer_norm(x)"),
@@ -155,7 +165,7 @@ TEST(TextErrorTest, Operations) {
       "5:29: found unknown attribute 'epsilon' of layer_norm, expected x, weight, bias, axes, "
       "eps");
   EXPECT_EQ(ErrorIn("z = layer_norm(x, axes=[1], eps=x)"),
-            "5:29: found another thing for 'eps', expected a number");
+            "5:29: found a value for 'eps', expected a number");
 }
 
 TEST(TextErrorTest, ComesFromTheTypingRulesWithThePlaceOfTheOperation) {

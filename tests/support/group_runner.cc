@@ -122,8 +122,7 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
   SEAM_ASSIGN_OR_RETURN(std::vector<HostTensor> inputs, InputsFor(group, sizes, run.seed));
   if (run.inputs) run.inputs(inputs);
   SymbolBindings bindings(run.sizes.begin(), run.sizes.end());
-  SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> envelopes,
-                        MakeEnvelopes(group, bindings, inputs));
+  SEAM_ASSIGN_OR_RETURN(std::vector<Envelope> envelopes, MakeEnvelopes(group, bindings, inputs));
   // A device may launch phases one by one.
   const bool asks = absl::c_any_of(
       plan.launches, [](const KernelLaunch& l) { return l.kernel.together.is_symbolic(); });
@@ -138,8 +137,10 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
     options.seed = run.order;
     options.phase_by_phase = phase_by_phase;
     SEAM_RETURN_IF_ERROR(Execute(group, plan, sizes, options, inputs, outputs));
+    SEAM_ASSIGN_OR_RETURN(const std::vector<absl::Status> checked,
+                          CheckOutputs(group, bindings, inputs, outputs, envelopes));
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (absl::Status s = CheckWithin(envelopes[i], outputs[i]); !s.ok()) {
+      if (const absl::Status& s = checked[i]; !s.ok()) {
         return absl::Status(
             s.code(), absl::StrCat("output ", std::string(group.name(group.outputs()[i])), ": ",
                                    s.message()));
