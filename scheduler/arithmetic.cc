@@ -1,6 +1,8 @@
 #include "scheduler/arithmetic.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 
 #include "absl/algorithm/container.h"
 #include "scheduler/kernel/instructions.h"
@@ -19,6 +21,24 @@ constexpr int kInstructionsPerRead = 4, kInstructionsPerPad = 4;
 // The index of an element behind a reshape that takes rows apart elsewhere than they were made:
 // two divisions, in 64 bits at worst.
 constexpr int kInstructionsPerReshape = 100;
+
+// What an operation takes that is computed many times a thread, for its neighbours: a quotient's
+// rare cases are a branch, around which nothing is moved, and erf has two polynomials. Source: v *
+// clamp(v + 3, 0, 6) / 6 and gelu in front of a depthwise 3x3 convolution, computed 3.75 times
+// each, on an H100 (2026-11-26), where sigmoid and tanh took half of what InstructionsOf says: the
+// quotient took 7 times as much, erf as much.
+int InstructionsForNeighbours(OpKind op) {
+  const int instructions = kernel::InstructionsOf(op);
+  switch (op) {
+    case OpKind::Div:
+    case OpKind::Reciprocal:
+      return 7 * instructions;
+    case OpKind::Erf:
+      return 3 * instructions;
+    default:
+      return instructions;
+  }
+}
 
 class Counter {
  public:
@@ -47,9 +67,33 @@ class Counter {
   double Of(const GroupSummary::Computed& c) const {
     // What rows have in common is computed once for each of them.
     if (s_.num_reductions > 0 && IsSubset(axes_.space(c.expr), rows_)) return 0;
-    const double points = c.times * Points(c.at);
-    return Accesses(c) * points +
-           kernel::InstructionsOf(f_.op(c.expr)) * std::max(0.0, points - Points(c.expr));
+    const double points = TimesShared(c) * Points(c.at);
+    const OpKind op = f_.op(c.expr);
+    const int instructions = s_.num_reductions == 0 && c.times > 1 ? InstructionsForNeighbours(op)
+                                                                   : kernel::InstructionsOf(op);
+    return Accesses(c) * points + instructions * std::max(0.0, points - Points(c.expr));
+  }
+
+  // How often it is computed for a point, where a thread has several neighbours along a dimension
+  // (scheduler/stencils.h): of a pointwise group any but the last, along which vectors lie; of rows
+  // that are reduced one of the rows'.
+  double TimesShared(const GroupSummary::Computed& c) const {
+    const bool reduces = s_.num_reductions > 0;
+    const int most_points = reduces ? 4 : 8;
+    double times = c.times;
+    const ValId v = f_.result(c.expr), at = f_.result(c.at);
+    if (c.times == 1 || f_.rank(v) != f_.rank(at)) return times;
+    for (size_t d = 0; d + 1 < c.lines.size(); ++d) {
+      const int dim = static_cast<int>(d);
+      if (reduces && !absl::c_all_of(axes_.atoms(at, dim),
+                                     [&](AxisId a) { return absl::c_binary_search(rows_, a); })) {
+        continue;
+      }
+      const int64_t extent = sizes_.Extent(f_.domain(at)[d].extent);
+      const auto points = static_cast<double>(std::gcd<int64_t>(extent, most_points));
+      times = std::min(times, (c.times + (points - 1) * c.lines[d]) / points);
+    }
+    return times;
   }
 
   // Those of an element that come with where it is read. They are the same whether that is one of

@@ -277,11 +277,11 @@ namespace {
 
 absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
                                           const Schedule& schedule) {
-  if (shape.reduces || schedule.along >= static_cast<int>(shape.rows.size())) {
-    return absl::UnimplementedError(
-        absl::StrCat("group ", std::string(group.name()), ": ", schedule.points,
-                     " points to a thread: there is no axis ", schedule.along,
-                     " of rows that nothing reduces"));
+  if (shape.crossed() || shape.sections.size > 1 ||
+      schedule.along >= static_cast<int>(shape.rows.size())) {
+    return absl::UnimplementedError(absl::StrCat(
+        "group ", std::string(group.name()), ": ", schedule.points,
+        " points to a thread: there is no axis ", schedule.along, " of rows that nothing crosses"));
   }
   shape.points = schedule.points;
   shape.along = shape.rows[schedule.along];

@@ -80,8 +80,7 @@ struct GroupShape {
   // NeighboursAsRows: the rows that were columns. What keeps the other rows merges their states.
   std::vector<AxisId> merged;
 
-  // Pointwise: neighbouring points along one axis of the rows, fewer than its elements, are one
-  // row.
+  // Schedule::points: so many neighbours along this axis of the rows are one row.
   int points = 1;
   AxisId along;
 

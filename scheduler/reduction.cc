@@ -30,6 +30,7 @@
 #include "scheduler/reduction_share.h"
 #include "scheduler/reduction_turns.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/stencils.h"
 #include "scheduler/workload.h"
 
 namespace seam::reduction {
@@ -355,7 +356,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(group, context));
     if (tiles) return *std::move(tiles);
   }
-  return chosen;
+  return FitStencilOfRows(sized, std::move(chosen));
 }
 
 }  // namespace seam::reduction

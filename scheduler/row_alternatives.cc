@@ -14,6 +14,7 @@
 #include "scheduler/reduction_share.h"
 #include "scheduler/schedule_collector.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/stencils.h"
 #include "scheduler/workload.h"
 
 namespace seam {
@@ -42,6 +43,8 @@ class Rows {
     all.BringOtherwise();
     all.BeginOtherwise();
     all.ShareRows();
+    SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> others, OtherPoints(sized, chosen));
+    all.HavePoints(others);
     SEAM_RETURN_IF_ERROR(all.ShareInBlocks());
     if (chosen.blocks && !all.fixed_lanes_) {
       // What the heuristic would have taken without blocks, if that shifts rows.
@@ -118,6 +121,21 @@ class Rows {
     Schedule s = chosen_;
     s.stagger = s.staggered = 0;
     Rate(s);
+  }
+
+  // Several rows to a thread, with more lanes a row.
+  void HavePoints(const std::vector<Schedule>& others) {
+    for (Schedule s : others) {
+      if (!s.persistent || s.outer || s.warps_per_row > 1) continue;
+      for (; s.lanes_per_row <= 32; s.lanes_per_row *= 2) {
+        const int64_t vectors = CeilDivide(VectorsOf(sized_, s), s.lanes_per_row);
+        s.registers = static_cast<int>(std::max<int64_t>(1, vectors));
+        for (const int ctas : {0, 2, 3, 4, 6, 8}) {
+          s.min_ctas_per_sm = ctas;
+          if (CheckSchedule(s).ok()) collector_.Add(s, 0.1, 1);
+        }
+      }
+    }
   }
 
   // Lanes lie along what is contiguous; where that is the columns, lanes and warps are for rows of

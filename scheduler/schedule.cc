@@ -161,8 +161,10 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken =
         "neighbours that are rows lie in vectors, in a CTA all together, with as many threads each";
   } else if (!power_of_two(s.points) || s.points > 16 || s.along < 0 ||
-             (s.points > 1 && (s.kind != SchedulerKind::kPointwise || s.tiles))) {
-    broken = "points is no power of two up to 16, of a pointwise kernel without tiles";
+             (s.points > 1 &&
+              (s.tiles || s.blocks || s.async || s.shift || s.grid > 0 || s.cluster > 1 ||
+               s.neighbours > 1 || (s.kind == SchedulerKind::kReduction && s.split > 1)))) {
+    broken = "points is no power of two up to 16, of rows that their threads load and hold";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32) {
     broken = "finish_lanes is no power of two up to 32";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {

@@ -20,6 +20,10 @@ constexpr int kMaxExprsPerGroup = 1000;
 constexpr int kMaxTensorsPerGroup = 160;
 // What is computed at more places than this, by an upper bound, somebody has to look at closely.
 constexpr int kMaxRecompute = 8;
+// Elements of a window that a row which is reduced computes for each of its own. Those of a
+// depthwise 7x7 convolution, with the norm behind it, spill (1728 us, 64x56x56x96 on an H100,
+// 2026-11-26), and take 530 where the padded image is written first; with 3x3 one kernel is faster.
+constexpr int kMaxWindowOfRows = 20;
 // A byte of traffic is worth as many instructions: an H200's SMs issue 132 x 4 x 32 a cycle, about
 // 3e13 a second, and it moves 4.8e12 bytes. That is for what comes on top of the traffic.
 constexpr double kInstructionsPerByte = 6;
@@ -93,9 +97,16 @@ Decision RealGuard::CanSchedule(const Fusion& fusion, const AxisMap& axes,
   }
   if (Decision d = alias::CanSchedule(fusion, axes, summary); d.ok) return d;
   const Decision pointwise = pointwise::CanSchedule(fusion, axes, summary);
-  return summary.num_reductions == 0 || pointwise.ok
-             ? pointwise
-             : reduction::CanSchedule(fusion, axes, summary);
+  if (summary.num_reductions == 0 || pointwise.ok) return pointwise;
+  for (const GroupSummary::Computed& c : summary.computed) {
+    if (c.times > kMaxWindowOfRows && !IsSubset(axes.space(c.expr), summary.GridAxes())) {
+      return Decision::Refuse(
+          SchedulerKind::kReduction, ReasonCode::kRecompute, {c.expr},
+          "threads that hold rows have no registers for windows of more than 20 "
+          "elements");
+    }
+  }
+  return reduction::CanSchedule(fusion, axes, summary);
 }
 
 double RealGuard::FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,

@@ -12,6 +12,7 @@ namespace seam {
 namespace {
 
 constexpr int kMostPoints = 8, kMostTried = 16;  // Of a thread, by the heuristic and by tuning.
+constexpr double kMostWords = 64;                // Of what its points load, to be held at once.
 
 // What a thread loads.
 struct Loads {
@@ -54,13 +55,16 @@ absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s) {
   return loads;
 }
 
-// The same with several points a thread; nothing where they are too much for one kernel.
+// The same with several points a thread; nothing where they are too much for one kernel, or where
+// it does not show that they read what is reduced in their own rows.
 absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, const Schedule& s) {
-  constexpr size_t kMostOperations = 4096;  // Of a thread: more take the compiler long.
+  constexpr size_t kMostOperations = 12288;  // Of a thread: more take the compiler long.
   absl::StatusOr<Loads> loads = LoadsOf(sized, s);
-  if (absl::IsResourceExhausted(loads.status())) return std::nullopt;
+  if (absl::IsResourceExhausted(loads.status()) || absl::IsUnimplemented(loads.status()))
+    return std::nullopt;
   SEAM_RETURN_IF_ERROR(loads.status());
-  if (loads->traced.tile.values.size() * s.vector > kMostOperations) return std::nullopt;
+  const auto of_value = static_cast<size_t>(s.vector) * s.registers;
+  if (loads->traced.tile.values.size() * of_value > kMostOperations) return std::nullopt;
   return *std::move(loads);
 }
 
@@ -101,7 +105,8 @@ absl::StatusOr<Shared> SharedBy(const SizedGroup& sized, const Schedule& s, cons
     tables += elements * DTypeBytes(table.dtype);
   }
   // Single elements take as many instructions whatever they are of.
-  if (windows || s.vector == 1) return Shared::kWindows;
+  const bool single = s.vector == 1 && s.kind == SchedulerKind::kPointwise;
+  if (windows || single) return Shared::kWindows;
   return tables >= kTableBytes ? Shared::kTables : Shared::kNothing;
 }
 
@@ -116,6 +121,7 @@ absl::StatusOr<SharingAxis> FindSharingAxis(const SizedGroup& sized, const Sched
                                             const Loads& one) {
   constexpr double kMostOfTwo = 0.85;
   SharingAxis best;
+  if (sized.shape.crossed() || sized.shape.sections.size > 1) return best;
   double fewest = kMostOfTwo * 2 * one.count;
   const int axes = static_cast<int>(sized.shape.rows.size()) - (s.outer ? 1 : 0);
   for (int along = 0; along < axes; ++along) {
@@ -134,9 +140,9 @@ absl::StatusOr<SharingAxis> FindSharingAxis(const SizedGroup& sized, const Sched
 // One point a thread: vectors are shorter where those of all loads fill its registers, and
 // compilers keep to 64 where these hold them.
 absl::Status FitOnePoint(const SizedGroup& sized, double words, Schedule& s) {
-  constexpr double kMostWords = 128, kManyWords = 40, kHeldBy64 = 56;
+  constexpr double kMostOfOne = 128, kManyWords = 40, kHeldBy64 = 56;
   constexpr int kThreads = 64 * 1024 / 64;  // That an SM has room for then.
-  while (words > kMostWords && s.vector > 1) {
+  while (words > kMostOfOne && s.vector > 1) {
     SEAM_RETURN_IF_ERROR(ChooseVector(sized, s.vector / 2, s));
     SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
     words = loads.words;
@@ -145,18 +151,29 @@ absl::Status FitOnePoint(const SizedGroup& sized, double words, Schedule& s) {
   return absl::OkStatus();
 }
 
+// Elements of a vector that is shortened for more points.
+int LeastVector(const SizedGroup& sized) {
+  constexpr int kLeastBytes = 4;
+  return std::max(1, kLeastBytes / sized.narrowest_bytes);
+}
+
+// Whether registers do not hold the window of one such vector.
+bool IsLarge(const SizedGroup& sized, const Schedule& s, const Loads& one) {
+  return one.words / s.vector * LeastVector(sized) > kMostWords;
+}
+
 // Many points, then long vectors, as long as there is a CTA for every SM and registers hold what a
-// thread loads.
+// thread loads; where they do not hold the window of one point, fewer elements, whose loads come
+// with their use.
 absl::StatusOr<std::optional<Schedule>> FitPoints(const SizedGroup& sized, const Schedule& s,
-                                                  const SharingAxis& axis) {
-  constexpr double kMostWords = 64;
-  constexpr int kLeastBytes = 4;  // Of a vector, for more points.
-  const bool windows = axis.shared == Shared::kWindows;
-  const int most_elements = windows ? 32 : 16;
+                                                  const Loads& one, const SharingAxis& axis) {
+  const int least_vector = LeastVector(sized);
+  const bool windows = axis.shared == Shared::kWindows, large = IsLarge(sized, s, one);
+  const int most_elements = windows && !large ? 32 : 16;
   const auto fits = [&](const Schedule& t, const Loads& loads) {
     const int64_t rows = sized.rows / t.points;
     const int64_t ctas = sized.columns > 1 ? rows : rows / t.rows_per_cta();
-    return loads.words <= kMostWords && t.points * t.vector <= most_elements &&
+    return (large || loads.words <= kMostWords) && t.points * t.vector <= most_elements &&
            ctas >= sized.context.device.sms;
   };
   std::optional<Schedule> with;
@@ -164,10 +181,11 @@ absl::StatusOr<std::optional<Schedule>> FitPoints(const SizedGroup& sized, const
   for (; !with && points > 1; points /= 2) {
     SEAM_ASSIGN_OR_RETURN(with, WithPoints(sized, s, axis.along, points));
   }
+  if (with && s.vector == 1 && sized.columns == 1) with->row_warps = std::min(s.row_warps, 4);
   while (with && with->points > 1) {
     SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
     if (loads && fits(*with, *loads)) return with;
-    (with->vector * sized.narrowest_bytes > kLeastBytes ? with->vector : with->points) /= 2;
+    (with->vector > least_vector ? with->vector : with->points) /= 2;
   }
   return std::nullopt;
 }
@@ -179,12 +197,38 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
   if (loads.Most() < 2) return s;
   SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, s, loads));
   if (axis.shared != Shared::kNothing) {
-    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with, FitPoints(sized, s, axis));
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with, FitPoints(sized, s, loads, axis));
     if (with) return *with;
   }
   constexpr int kMany = 3;
   if (loads.Most() >= kMany && sized.columns == 1)
     SEAM_RETURN_IF_ERROR(FitOnePoint(sized, loads.words, s));
+  return s;
+}
+
+absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
+  constexpr int kMostRows = 4;  // Of a thread.
+  if (!s.persistent || s.outer || sized.shape.crossed()) return s;
+  SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
+  SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, s, loads));
+  if (axis.shared != Shared::kWindows) return s;
+  const bool large = IsLarge(sized, s, loads);
+  const int most_elements = large ? 16 : 64;
+  for (int rows = kMostRows; rows > 1; rows /= 2) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, s, axis.along, rows));
+    if (!with) continue;
+    with->min_ctas_per_sm = large ? 1 : 0;  // All registers, or as many as the compiler likes.
+    const auto elements = [&] { return rows * with->registers * with->vector; };
+    while (elements() > most_elements && with->lanes_per_row < 32) {
+      with->lanes_per_row *= 2;
+      const int64_t threads = int64_t{with->lanes_per_row} * with->warps_per_row;
+      with->registers = static_cast<int>(CeilDivide(VectorsOf(sized, *with), threads));
+    }
+    const bool enough = sized.rows / (rows * with->rows_per_cta()) >= sized.context.device.sms;
+    if (!enough || elements() > most_elements || !CheckSchedule(*with).ok()) continue;
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> of_rows, LoadsOfPoints(sized, *with));
+    if (of_rows) return *with;
+  }
   return s;
 }
 

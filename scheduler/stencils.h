@@ -1,5 +1,5 @@
-// Stencils: points of a pointwise group that read several elements of one tensor, as those of
-// convolutions and pools do. How many such points a thread has, and how long its vectors are.
+// Stencils: points, or rows that are reduced, that read several elements of one tensor, as those of
+// convolutions and pools do. How many of them a thread has, and how long its vectors are.
 #pragma once
 
 #include <vector>
@@ -14,6 +14,10 @@ namespace seam {
 // most loads in common. Source: docs/schedulers.md, "Points
 // that read many". Errors: those of Trace.
 absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s);
+
+// The same of rows that threads hold whole: several to a thread where they read each other's
+// neighbours, in more lanes if they have many columns.
+absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s);
 
 // The same with other numbers of points a thread: for tuning.
 absl::StatusOr<std::vector<Schedule>> OtherPoints(const SizedGroup& sized, const Schedule& s);

@@ -87,6 +87,7 @@ absl::Status Tracer::Prepare() {
 // To one of the points that are one row.
 void Tracer::MoveTo(int point) {
   if (shape_.points == 1) return;
+  reduced_.clear();  // Those of the point before.
   row_coordinates_[shape_.along] = first_point_ + point;
   for (auto& [columns, space] : spaces_) space.at[shape_.along] = first_point_ + point;
 }

@@ -127,8 +127,8 @@ class Look {
     const auto covers = [](const AxisSet& all, const AxisSet& some) { return IsSubset(some, all); };
     for (size_t n = 0; n < exprs_.size(); ++n) {
       if (notes_[n].is_run_over) AddToAntichain(summary.spaces, axes_.space(exprs_[n]), covers);
-      summary.computed.push_back(
-          {exprs_[n], static_cast<int>(notes_[n].ways.size()), notes_[n].at});
+      summary.computed.push_back({exprs_[n], static_cast<int>(notes_[n].ways.size()), notes_[n].at,
+                                  LinesOf(notes_[n].ways)});
     }
     absl::c_sort(summary.spaces);
   }
@@ -140,6 +140,19 @@ class Look {
     ExprId at;                 // At the points of this one's space it is computed,
     std::vector<Way> ways;     // for each of these once; sorted.
   };
+
+  // Ways that differ in one dimension's shift alone lead to points of one line.
+  static absl::InlinedVector<int, 4> LinesOf(const std::vector<Way>& ways) {
+    absl::InlinedVector<int, 4> lines;
+    if (ways.empty()) return lines;
+    for (size_t d = 0; d < ways[0].shifts.size(); ++d) {
+      std::vector<Way> others = ways;
+      for (Way& way : others) way.shifts[d] = 0;
+      absl::c_sort(others);
+      lines.push_back(static_cast<int>(std::unique(others.begin(), others.end()) - others.begin()));
+    }
+    return lines;
+  }
 
   // Where in exprs_ the one is that computes a value, or its size.
   size_t Find(ValId v) const {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "segmenter/axes.h"
 
@@ -41,6 +42,9 @@ struct GroupSummary {
     ExprId expr;
     int times = 1;  // At most kMostTimes + 1.
     ExprId at;      // At each point of this one's space.
+    // On how many lines along each dimension of the result these points lie: neighbours along it
+    // have all but one of each line's in common.
+    absl::InlinedVector<int, 4> lines;
     friend bool operator==(const Computed&, const Computed&) = default;
   };
   static constexpr size_t kMostTimes = 64;

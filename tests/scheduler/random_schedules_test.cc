@@ -124,12 +124,14 @@ void SeeTiles(Picker& pick, const Fusion& group, const std::map<std::string, int
   if (CheckSchedule(tiles).ok()) s = tiles;
 }
 
-// Several points a thread, if nothing reduces rows.
+// Several points a thread, if the schedule may have them.
 void SeePoints(Picker& pick, const Fusion& group, Schedule& s) {
+  Schedule points = s;
+  points.points = pick.PowerOfTwo(4);
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
-  if (s.kind != SchedulerKind::kPointwise || s.tiles || !shape.ok() || shape->rows.empty()) return;
-  s.points = pick.PowerOfTwo(8);
-  s.along = pick.Below(static_cast<int>(shape->rows.size()));
+  if (!shape.ok() || shape->rows.empty()) return;
+  points.along = pick.Below(static_cast<int>(shape->rows.size()));
+  if (CheckSchedule(points).ok() && ShapeFor(group, points).ok()) s = points;
 }
 
 // Any legal schedule for a group at these sizes. Facts hold; a row may turn out not to fit.
@@ -251,7 +253,7 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
       run.edit = [&](Schedule& s) {
         Randomize(pick, group, sizes, s);
         if (s.neighbours == 1 && of_tiles.Chance(40)) SeeTiles(of_tiles, group, sizes, s);
-        if (of_points.Chance(40)) SeePoints(of_points, group, s);
+        if (of_points.Chance(60)) SeePoints(of_points, group, s);
       };
     }
     const GroupResult result = testing::RunGroup(group, run);

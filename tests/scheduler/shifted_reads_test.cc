@@ -200,8 +200,11 @@ int KernelsOf(const std::string& in_front) {
 TEST(Arithmetic, WhatIsCheapIsComputedForEachNeighbour) {
   EXPECT_EQ(KernelsOf("v"), 1);
   EXPECT_EQ(KernelsOf("minimum(relu(v), 6.0)"), 1);
-  EXPECT_EQ(KernelsOf("v * sigmoid(v)"), 2);
+  // A thread has eight rows, and computes ten for them: 3.75 times in all.
+  EXPECT_EQ(KernelsOf("v * sigmoid(v)"), 1);
+  EXPECT_EQ(KernelsOf("tanh(v)"), 1);
   EXPECT_EQ(KernelsOf("gelu(v)"), 2);
+  EXPECT_EQ(KernelsOf("v * clamp(v + 3.0, 0.0, 6.0) / 6.0"), 2);
   EXPECT_EQ(KernelsOf("sin(v)"), 2);
 }
 

@@ -76,14 +76,14 @@ TEST(Stencils, WhatPointsHaveInCommonIsLoadedOnce) {
   }
 }
 
-Schedule Chosen(const std::string& text, std::vector<int64_t> sizes) {
+Schedule Chosen(const std::string& text, std::vector<int64_t> sizes,
+                SchedulerKind kind = SchedulerKind::kPointwise) {
   ScheduleContext context;
   context.sizes = std::move(sizes);
   context.alignment_bytes = 16;
   context.device = *FindDevice("h100");
   const Fusion f = *ParseFusion(text);
-  const absl::StatusOr<Schedule> chosen =
-      FindScheduler(SchedulerKind::kPointwise)->choose(f, context);
+  const absl::StatusOr<Schedule> chosen = FindScheduler(kind)->choose(f, context);
   if (!chosen.ok()) ADD_FAILURE() << chosen.status();
   return *chosen;
 }
@@ -123,6 +123,67 @@ TEST(Stencils, TablesAreLoadedOnceForSeveralPoints) {
   EXPECT_EQ(Chosen(Rope("[S, 128]"), {1024}).points, 1);
   EXPECT_EQ(Chosen(Rope("[4, 32, S, 128]"), {4096}).points, 1);
   ExpectRight(Rope("[S, 128]"), {.sizes = {{"S", 3}}, .edit = [](Schedule& s) { s.points = 4; }});
+}
+
+// A causal convolution whose rows are normalised.
+constexpr char kRows[] = R"(fusion rows {
+  symbol B
+  symbol T
+  symbol C
+  input x: bf16[B, T, C]
+  input k: f32[4, C]
+  p = pad(cast(x, dtype=f32), before=[0, 3, 0], after=[0, 0, 0])
+  y = p[:, 0:T] * k[0:1] + p[:, 1:T+1] * k[1:2] + p[:, 2:T+2] * k[2:3] + p[:, 3:T+3] * k[3:4]
+  z = cast((y - mean(y, axes=[2], keepdims=true)) * rsqrt(variance(y, axes=[2], keepdims=true) + 0.1), dtype=bf16)
+  output z
+})";
+
+TEST(Stencils, RowsOfAThreadAreReducedByThemselves) {
+  for (const int points : {1, 2, 4}) {
+    for (const int64_t c : {1, 24, 65, 300}) {
+      for (const bool one_pass : {false, true}) {
+        const GroupResult result =
+            ExpectRight(kRows, {.sizes = {{"B", 3}, {"T", 8}, {"C", c}}, .edit = [&](Schedule& s) {
+                                  s.points = points;
+                                  s.along = 1;
+                                  s.chan_welford = one_pass;
+                                }});
+        // Once a pass.
+        EXPECT_EQ(NumLoads(result.kernel_text, "k") % 4, 0);
+        EXPECT_EQ(NumLoads(result.kernel_text, "x") % (points + 3), 0);
+      }
+    }
+  }
+}
+
+TEST(Stencils, RowsThatReadTheirNeighboursAreSeveralToAThread) {
+  const auto chosen = [](std::vector<int64_t> sizes) {
+    return Chosen(kRows, std::move(sizes), SchedulerKind::kReduction);
+  };
+  const Schedule many = chosen({8, 4096, 512});
+  EXPECT_EQ(many.points, 4);
+  EXPECT_EQ(many.along, 1);
+  EXPECT_LE(many.points * many.registers * many.vector, 64);
+  EXPECT_GE(many.lanes_per_row * many.warps_per_row * many.registers * many.vector, 512);
+  EXPECT_EQ(chosen({8, 4098, 512}).points, 2);
+  EXPECT_EQ(chosen({8, 4097, 512}).points, 1);
+  EXPECT_EQ(chosen({1, 64, 512}).points, 1);
+}
+
+TEST(Stencils, PointsAreOfRowsThatNothingCrosses) {
+  constexpr char kCrossed[] = R"(fusion crossed {
+  symbol M
+  input x: f32[M, 64]
+  y = x / (sum(x * x, axes=[1], keepdims=true) + 1.0)
+  s = sum(y, axes=[0])
+  output y
+  output s
+})";
+  const GroupResult result = RunGroupText(kCrossed, {.sizes = {{"M", 8}}, .edit = [](Schedule& s) {
+                                                       s.grid = 0;
+                                                       s.points = 2;
+                                                     }});
+  EXPECT_FALSE(result.status.ok());
 }
 
 // A sum of many neighbours of many: no points whose text would take minutes to compile.
