@@ -22,11 +22,11 @@ constexpr int kInstructionsPerRead = 4, kInstructionsPerPad = 4;
 // two divisions, in 64 bits at worst.
 constexpr int kInstructionsPerReshape = 100;
 
-// What an operation takes that is computed many times a thread, for its neighbours: a quotient's
-// rare cases are a branch, around which nothing is moved, and erf has two polynomials. Source: v *
-// clamp(v + 3, 0, 6) / 6 and gelu in front of a depthwise 3x3 convolution, computed 3.75 times
-// each, on an H100 (2026-11-26), where sigmoid and tanh took half of what InstructionsOf says: the
-// quotient took 7 times as much, erf as much.
+// What an operation of a pointwise group takes that is computed for neighbours, many times a
+// thread: a quotient's rare cases are a branch, around which nothing is moved, and erf has two
+// polynomials. Source: v * clamp(v + 3, 0, 6) / 6 and gelu in front of a depthwise 3x3 convolution,
+// computed 3.75 times each, on an H100 (2026-11-26): 7 times InstructionsOf for the quotient, and 3
+// times for erf where sigmoid and tanh count once.
 int InstructionsForNeighbours(OpKind op) {
   const int instructions = kernel::InstructionsOf(op);
   switch (op) {
@@ -82,7 +82,9 @@ class Counter {
     const int most_points = reduces ? 4 : 8;
     double times = c.times;
     const ValId v = f_.result(c.expr), at = f_.result(c.at);
-    if (c.times == 1 || f_.rank(v) != f_.rank(at)) return times;
+    // Few points leave a thread one.
+    constexpr double kLeastPoints = 1 << 19;
+    if (c.times == 1 || f_.rank(v) != f_.rank(at) || Points(c.at) < kLeastPoints) return times;
     for (size_t d = 0; d + 1 < c.lines.size(); ++d) {
       const int dim = static_cast<int>(d);
       if (reduces && !absl::c_all_of(axes_.atoms(at, dim),

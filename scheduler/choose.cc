@@ -146,7 +146,7 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
     ++sized.large_inputs;
     // What threads fold by themselves has several elements for one of the rows' and columns'.
     SEAM_ASSIGN_OR_RETURN(const int64_t elements, sizes.Of(group.type(v).numel()));
-    const int64_t points = std::max<int64_t>(1, sized.rows * sized.columns);
+    const int64_t points = std::max<int64_t>(1, sized.rows * sized.shape.points * sized.columns);
     const int64_t times = sized.shape.unrolls ? CeilDivide(elements, points) : 1;
     sized.input_words += static_cast<double>(times) * DTypeBytes(group.dtype(v)) / 4.0;
   }

@@ -283,6 +283,12 @@ absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
         "group ", std::string(group.name()), ": ", schedule.points,
         " points to a thread: there is no axis ", schedule.along, " of rows that nothing crosses"));
   }
+  const std::optional<int64_t> known = shape.axes.extent(shape.rows[schedule.along]).maybe_int();
+  if (known && (*known == 0 || *known % schedule.points != 0)) {
+    return absl::UnimplementedError(absl::StrCat("group ", std::string(group.name()), ": ",
+                                                 schedule.points,
+                                                 " points to a thread do not divide ", *known));
+  }
   shape.points = schedule.points;
   shape.along = shape.rows[schedule.along];
   shape.row_extent = 1;

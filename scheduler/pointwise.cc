@@ -48,7 +48,7 @@ namespace {
 void ArrangeColumns(const SizedGroup& sized, Schedule& s) {
   constexpr int kWarps = 8;
   if (s.outer) {
-    while (s.lanes_per_row < 32 && int64_t{32} / s.lanes_per_row * s.vector > sized.rows)
+    while (s.lanes_per_row < 32 && int64_t{32} / s.lanes_per_row * s.vector > sized.rows / s.points)
       s.lanes_per_row *= 2;
     while (s.warps_per_row < kWarps && s.columns_per_step() < sized.columns) s.warps_per_row *= 2;
   } else {

@@ -130,9 +130,11 @@ class Rows {
       for (; s.lanes_per_row <= 32; s.lanes_per_row *= 2) {
         const int64_t vectors = CeilDivide(VectorsOf(sized_, s), s.lanes_per_row);
         s.registers = static_cast<int>(std::max<int64_t>(1, vectors));
-        for (const int ctas : {0, 2, 3, 4, 6, 8}) {
+        if (s.points * s.registers * s.vector > kMostElements) continue;
+        for (const int ctas : {0, 4}) {
           s.min_ctas_per_sm = ctas;
-          if (CheckSchedule(s).ok()) collector_.Add(s, 0.1, 1);
+          const bool fit = ctas * s.threads() <= device_.max_threads_per_sm;
+          if (fit && CheckSchedule(s).ok()) Rate(s);
         }
       }
     }

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMostPoints = 8, kMostTried = 16;  // Of a thread, by the heuristic and by tuning.
 constexpr double kMostWords = 64;                // Of what its points load, to be held at once.
+constexpr int kWindow = 3;                       // Loads of one tensor, at least.
 
 // What a thread loads.
 struct Loads {
@@ -73,7 +74,7 @@ absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, cons
                                                    int along, int points) {
   const SymInt extent = sized.shape.axes.extent(sized.shape.rows[along]);
   SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, extent));
-  if (elements % points != 0) return std::nullopt;
+  if (elements == 0 || elements % points != 0) return std::nullopt;
   Schedule with = s;
   with.points = points;
   with.along = along;
@@ -91,7 +92,6 @@ enum class Shared : uint8_t {
 // Of two points a thread, beside one.
 absl::StatusOr<Shared> SharedBy(const SizedGroup& sized, const Schedule& s, const Loads& one,
                                 const Loads& two) {
-  constexpr int kWindow = 3;                // Loads of one tensor.
   constexpr int64_t kTableBytes = 1 << 20;  // More than an SM's cache holds.
   bool windows = false;
   int64_t tables = 0;
@@ -167,25 +167,28 @@ bool IsLarge(const SizedGroup& sized, const Schedule& s, const Loads& one) {
 // with their use.
 absl::StatusOr<std::optional<Schedule>> FitPoints(const SizedGroup& sized, const Schedule& s,
                                                   const Loads& one, const SharingAxis& axis) {
+  constexpr int kThreadsOfColumns = 256;
   const int least_vector = LeastVector(sized);
   const bool windows = axis.shared == Shared::kWindows, large = IsLarge(sized, s, one);
   const int most_elements = windows && !large ? 32 : 16;
   const auto fits = [&](const Schedule& t, const Loads& loads) {
-    const int64_t rows = sized.rows / t.points;
-    const int64_t ctas = sized.columns > 1 ? rows : rows / t.rows_per_cta();
+    const int64_t vectors = sized.rows * sized.columns / (t.points * t.vector);
+    const int64_t ctas = vectors / (sized.columns > 1 ? kThreadsOfColumns : t.threads());
     return (large || loads.words <= kMostWords) && t.points * t.vector <= most_elements &&
            ctas >= sized.context.device.sms;
   };
-  std::optional<Schedule> with;
-  int points = windows ? kMostPoints : kMostPoints / 2;
-  for (; !with && points > 1; points /= 2) {
-    SEAM_ASSIGN_OR_RETURN(with, WithPoints(sized, s, axis.along, points));
-  }
-  if (with && s.vector == 1 && sized.columns == 1) with->row_warps = std::min(s.row_warps, 4);
-  while (with && with->points > 1) {
-    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
-    if (loads && fits(*with, *loads)) return with;
-    (with->vector > least_vector ? with->vector : with->points) /= 2;
+  Schedule one_point = s;
+  if (s.vector == 1 && sized.columns == 1) one_point.row_warps = std::min(s.row_warps, 4);
+  for (int points = windows ? kMostPoints : kMostPoints / 2; points > 1; points /= 2) {
+    for (;;) {
+      SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
+                            WithPoints(sized, one_point, axis.along, points));
+      if (!with) break;
+      SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
+      if (loads && fits(*with, *loads)) return with;
+      if (one_point.vector <= least_vector) break;
+      one_point.vector /= 2;
+    }
   }
   return std::nullopt;
 }
@@ -200,16 +203,18 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
     SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with, FitPoints(sized, s, loads, axis));
     if (with) return *with;
   }
-  constexpr int kMany = 3;
-  if (loads.Most() >= kMany && sized.columns == 1)
+  if (loads.Most() >= kWindow && sized.columns == 1)
     SEAM_RETURN_IF_ERROR(FitOnePoint(sized, loads.words, s));
   return s;
 }
 
 absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
   constexpr int kMostRows = 4;  // Of a thread.
-  if (!s.persistent || s.outer || sized.shape.crossed()) return s;
+  Schedule two = s;
+  two.points = 2;
+  if (!s.persistent || s.outer || sized.shape.crossed() || !CheckSchedule(two).ok()) return s;
   SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
+  if (loads.Most() < kWindow) return s;
   SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, s, loads));
   if (axis.shared != Shared::kWindows) return s;
   const bool large = IsLarge(sized, s, loads);
@@ -225,7 +230,7 @@ absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
       with->registers = static_cast<int>(CeilDivide(VectorsOf(sized, *with), threads));
     }
     const bool enough = sized.rows / (rows * with->rows_per_cta()) >= sized.context.device.sms;
-    if (!enough || elements() > most_elements || !CheckSchedule(*with).ok()) continue;
+    if (!enough || elements() > most_elements) continue;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> of_rows, LoadsOfPoints(sized, *with));
     if (of_rows) return *with;
   }
@@ -236,12 +241,17 @@ absl::StatusOr<std::vector<Schedule>> OtherPoints(const SizedGroup& sized, const
   std::vector<Schedule> others;
   Schedule one = s;
   one.points = 1;
+  if (s.points > 1 && s.kind == SchedulerKind::kPointwise)
+    one.vector = std::min(s.vector * s.points, std::clamp(16 / sized.narrowest_bytes, 1, 8));
   SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, one));
   SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, one, loads));
   if (axis.shared == Shared::kNothing) return others;
+  if (s.points > 1) others.push_back(one);
   for (int points = 2; points <= kMostTried; points *= 2) {
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, one, axis.along, points));
-    if (with && points != s.points) others.push_back(std::move(*with));
+    if (!with || points == s.points) continue;
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> of_points, LoadsOfPoints(sized, *with));
+    if (of_points) others.push_back(std::move(*with));
   }
   return others;
 }

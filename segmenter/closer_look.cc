@@ -144,7 +144,7 @@ class Look {
   // Ways that differ in one dimension's shift alone lead to points of one line.
   static absl::InlinedVector<int, 4> LinesOf(const std::vector<Way>& ways) {
     absl::InlinedVector<int, 4> lines;
-    if (ways.empty()) return lines;
+    if (ways.size() <= 1) return lines;  // Nothing is in common.
     for (size_t d = 0; d < ways[0].shifts.size(); ++d) {
       std::vector<Way> others = ways;
       for (Way& way : others) way.shifts[d] = 0;

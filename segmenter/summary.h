@@ -43,7 +43,7 @@ struct GroupSummary {
     int times = 1;  // At most kMostTimes + 1.
     ExprId at;      // At each point of this one's space.
     // On how many lines along each dimension of the result these points lie: neighbours along it
-    // have all but one of each line's in common.
+    // have all but one of each line's in common. Empty for a single point.
     absl::InlinedVector<int, 4> lines;
     friend bool operator==(const Computed&, const Computed&) = default;
   };

@@ -37,6 +37,7 @@ struct Envelope {
   std::vector<int64_t> shape;
   std::vector<Scalar> lowest, highest;
   std::vector<bool> may_be_nan;
+  int runs = 0;       // Perturbed ones that it has seen.
   bool exact = true;  // No inexact operation and no float reduction leads to this output.
 
   // Widens the ranges by `run`, a tensor of the same type, or by those of another envelope of the
