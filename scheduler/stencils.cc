@@ -12,7 +12,7 @@ namespace seam {
 namespace {
 
 constexpr int kMostPoints = 8, kMostTried = 16;  // Of a thread, by the heuristic and by tuning.
-constexpr double kMostWords = 64;                // Of what its points load, to be held at once.
+constexpr double kMostHeldWords = 64;            // Of what its points load, to be held at once.
 constexpr int kWindow = 3;                       // Loads of one tensor, at least.
 
 // What a thread loads.
@@ -159,7 +159,7 @@ int LeastVector(const SizedGroup& sized) {
 
 // Whether registers do not hold the window of one such vector.
 bool IsLarge(const SizedGroup& sized, const Schedule& s, const Loads& one) {
-  return one.words / s.vector * LeastVector(sized) > kMostWords;
+  return one.words / s.vector * LeastVector(sized) > kMostHeldWords;
 }
 
 // Many points, then long vectors, as long as there is a CTA for every SM and registers hold what a
@@ -174,7 +174,7 @@ absl::StatusOr<std::optional<Schedule>> FitPoints(const SizedGroup& sized, const
   const auto fits = [&](const Schedule& t, const Loads& loads) {
     const int64_t vectors = sized.rows * sized.columns / (t.points * t.vector);
     const int64_t ctas = vectors / (sized.columns > 1 ? kThreadsOfColumns : t.threads());
-    return (large || loads.words <= kMostWords) && t.points * t.vector <= most_elements &&
+    return (large || loads.words <= kMostHeldWords) && t.points * t.vector <= most_elements &&
            ctas >= sized.context.device.sms;
   };
   Schedule one_point = s;
