@@ -51,6 +51,7 @@ std::vector<SymbolValue> SymbolsOf(const Fusion& group, absl::Span<const int64_t
 // What a group must compute, at sizes that the reference can do.
 struct Expected {
   std::vector<SymbolValue> symbols;
+  SymbolBindings bindings;  // The same.
   std::vector<HostTensor> inputs;
   std::vector<Envelope> envelopes;
 };
@@ -118,10 +119,9 @@ absl::StatusOr<Expected> MakeExpected(const Fusion& group, const ScheduleContext
                         CheckedSizes(group, context, *variant, options.checked_values));
   SEAM_ASSIGN_OR_RETURN(const SizeBinding binding, BindGiven(group, expected.symbols));
   SEAM_ASSIGN_OR_RETURN(expected.inputs, RandomInputs(group, binding, options.seed));
-  SymbolBindings bindings;
-  for (const SymbolValue& s : expected.symbols) bindings.emplace(s.name, s.value);
+  for (const SymbolValue& s : expected.symbols) expected.bindings.emplace(s.name, s.value);
   SEAM_ASSIGN_OR_RETURN(expected.envelopes,
-                        MakeEnvelopes(group, bindings, expected.inputs, kPerturbedRuns));
+                        MakeEnvelopes(group, expected.bindings, expected.inputs, kPerturbedRuns));
   return expected;
 }
 
@@ -273,11 +273,9 @@ std::vector<absl::Status> Tuner::Compile(Executable::Impl& impl, const GroupCall
 absl::Status Tuner::Check(Expected& expected, const Executable& executable) {
   SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs,
                         executable.RunOnHost(expected.inputs, expected.symbols));
-  SymbolBindings bindings;
-  for (const SymbolValue& s : expected.symbols) bindings.emplace(s.name, s.value);
-  SEAM_ASSIGN_OR_RETURN(
-      const std::vector<absl::Status> checked,
-      CheckOutputs(executable.fusion(), bindings, expected.inputs, outputs, expected.envelopes));
+  SEAM_ASSIGN_OR_RETURN(const std::vector<absl::Status> checked,
+                        CheckOutputs(executable.fusion(), expected.bindings, expected.inputs,
+                                     outputs, expected.envelopes));
   for (const absl::Status& within : checked) {
     if (!within.ok()) return absl::DataLossError(within.message());
   }

@@ -21,8 +21,8 @@ void AddPointAlternatives(const SizedGroup& sized, const Schedule& chosen,
   const DeviceInfo& device = sized.context.device;
   const double words = WorkloadOf(*sized.group).words;
   const auto add = [&](const Schedule& s) {
-    if (!CheckSchedule(s).ok() || words * s.vector * s.registers * s.points > kMostWords) return;
     const int points = s.vector * s.registers * s.points;
+    if (!CheckSchedule(s).ok() || words * points > kMostWords) return;
     collector.Add(s, collector.Cost(s, words * points, sized.input_words * 4 * points, 1),
                   (s.vector != chosen.vector) + (s.threads() != chosen.threads()) +
                       (s.min_ctas_per_sm != chosen.min_ctas_per_sm) +

@@ -6,6 +6,7 @@
 
 #include "absl/algorithm/container.h"
 #include "scheduler/kernel/instructions.h"
+#include "scheduler/stencils.h"
 
 namespace seam {
 namespace {
@@ -79,7 +80,7 @@ class Counter {
   // that are reduced one of the rows'.
   double TimesShared(const GroupSummary::Computed& c) const {
     const bool reduces = s_.num_reductions > 0;
-    const int most_points = reduces ? 4 : 8;
+    const int most_points = reduces ? kMostPointsOfRows : kMostPoints;
     double times = c.times;
     const ValId v = f_.result(c.expr), at = f_.result(c.at);
     // Few points leave a thread one.

@@ -153,6 +153,14 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
   return sized;
 }
 
+absl::StatusOr<TracedKernel> TraceWith(const SizedGroup& sized, const Schedule& s) {
+  TraceOptions options;
+  options.facts = s.facts;
+  options.alignment_bytes = s.alignment_bytes;
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(*sized.group, s));
+  return Trace(*sized.group, shape, options);
+}
+
 absl::StatusOr<int64_t> MovedBytes(const SizedGroup& sized) {
   SEAM_ASSIGN_OR_RETURN(const auto tensors,
                         BytesOfTensors(*sized.group, Sizes(*sized.group, sized.context)));

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "scheduler/group_shape.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/trace.h"
 
 namespace seam {
 
@@ -37,6 +38,9 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
 
 // The value of an expression of the group at the context's sizes.
 absl::StatusOr<int64_t> ValueOf(const SizedGroup& sized, SymInt expression);
+
+// The group with the rows, the facts and the alignment of a schedule. Errors: those of Trace.
+absl::StatusOr<TracedKernel> TraceWith(const SizedGroup& sized, const Schedule& schedule);
 
 // What the group reads of its inputs and writes of its outputs, each once, in bytes.
 absl::StatusOr<int64_t> MovedBytes(const SizedGroup& sized);

@@ -56,7 +56,7 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               absl::StrCat("the kernel is specialised to ", f.symbol, " = ", f.value));
     } else {
       require(SymEq(Mod(symbol, f.multiple), 0),
-              absl::StrCat("vectors of ", f.multiple, " elements divide ", f.symbol));
+              absl::StrCat("the kernel takes ", f.symbol, " in multiples of ", f.multiple));
     }
   }
   if (schedule.neighbours > 1) {

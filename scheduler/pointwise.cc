@@ -85,15 +85,6 @@ int64_t ArrangeTiles(const SizedGroup& sized, Schedule& s) {
   return ctas >= 2 * sized.context.device.sms ? ctas : arrange(4);
 }
 
-// The group with the facts and the alignment of `s`.
-absl::StatusOr<TracedKernel> TraceWith(const SizedGroup& sized, const Schedule& s) {
-  TraceOptions options;
-  options.facts = s.facts;
-  options.alignment_bytes = s.alignment_bytes;
-  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(*sized.group, s));
-  return Trace(*sized.group, shape, options);
-}
-
 // How many divisions there are of indices for each element of a vector, where a tensor lacks axes
 // of others: element 8 q + v of all rows is column (8 q + v) % N of row (8 q + v) / N. And the
 // symbols in the divisors.
@@ -202,16 +193,15 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> tiles, ChooseTiles(group, context));
     if (tiles) return *tiles;
   }
-  if (sized.columns > 1) {
-    SEAM_ASSIGN_OR_RETURN(s, FitStencil(sized, std::move(s)));
-    ArrangeColumns(sized, s);
-    return s;
-  }
   // Small problems spread over more SMs.
   const int64_t per_wave = int64_t{context.device.sms} * 256 * s.vector;
-  s.row_warps = sized.rows >= per_wave ? 8 : 4;
+  if (sized.columns <= 1) s.row_warps = sized.rows >= per_wave ? 8 : 4;
   SEAM_ASSIGN_OR_RETURN(s, FitStencil(sized, std::move(s)));
-  SEAM_RETURN_IF_ERROR(SpareDivisions(sized, s));
+  if (sized.columns > 1) {
+    ArrangeColumns(sized, s);
+  } else {
+    SEAM_RETURN_IF_ERROR(SpareDivisions(sized, s));
+  }
   return s;
 }
 

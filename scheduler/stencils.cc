@@ -11,9 +11,9 @@
 namespace seam {
 namespace {
 
-constexpr int kMostPoints = 8, kMostTried = 16;  // Of a thread, by the heuristic and by tuning.
-constexpr double kMostHeldWords = 64;            // Of what its points load, to be held at once.
-constexpr int kWindow = 3;                       // Loads of one tensor, at least.
+constexpr int kMostTried = 16;         // Points of a thread, by tuning.
+constexpr double kMostHeldWords = 64;  // Of what its points load, to be held at once.
+constexpr int kWindow = 3;             // Loads of one tensor, at least.
 
 // What a thread loads.
 struct Loads {
@@ -26,12 +26,8 @@ struct Loads {
 };
 
 absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s) {
-  TraceOptions options;
-  options.facts = s.facts;
-  options.alignment_bytes = s.alignment_bytes;
-  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(*sized.group, s));
   Loads loads;
-  SEAM_ASSIGN_OR_RETURN(loads.traced, Trace(*sized.group, shape, options));
+  SEAM_ASSIGN_OR_RETURN(loads.traced, TraceWith(sized, s));
   const kernel::TileKernel& tile = loads.traced.tile;
   loads.of_buffer.resize(tile.buffers.size());
   std::vector<double> of_space(tile.spaces.size());
@@ -209,7 +205,6 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
 }
 
 absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
-  constexpr int kMostRows = 4;  // Of a thread.
   Schedule two = s;
   two.points = 2;
   if (!s.persistent || s.outer || sized.shape.crossed() || !CheckSchedule(two).ok()) return s;
@@ -219,7 +214,7 @@ absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
   if (axis.shared != Shared::kWindows) return s;
   const bool large = IsLarge(sized, s, loads);
   const int most_elements = large ? 16 : 64;
-  for (int rows = kMostRows; rows > 1; rows /= 2) {
+  for (int rows = kMostPointsOfRows; rows > 1; rows /= 2) {
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, s, axis.along, rows));
     if (!with) continue;
     with->min_ctas_per_sm = large ? 1 : 0;  // All registers, or as many as the compiler likes.

@@ -9,6 +9,9 @@
 
 namespace seam {
 
+// Points of a thread by the heuristic: of a pointwise group, and rows that are reduced.
+inline constexpr int kMostPoints = 8, kMostPointsOfRows = 4;
+
 // A pointwise group's schedule `s`, as it is where no tensor is read so, else with fewer elements a
 // vector, a bound of registers, or several points a thread, along the axis along which they have
 // most loads in common. Source: docs/schedulers.md, "Points

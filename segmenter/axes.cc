@@ -36,7 +36,6 @@ void SortUnique(AxisSet& s) {
   s.erase(std::unique(s.begin(), s.end()), s.end());
 }
 
-// Operations that never share a kernel with others: nothing is the same axis before and after them.
 bool Contains(const AxisVector& axes, int axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }

@@ -11,12 +11,14 @@
 #include "ir/text/parser.h"
 #include "scheduler/choose.h"
 #include "scheduler/scheduler.h"
+#include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
 namespace {
 
+using testing::CountOf;
 using testing::ExpectRight;
 using testing::GroupResult;
 using ::testing::HasSubstr;
@@ -36,12 +38,6 @@ std::string Graph(const std::string& dtype, const std::string& shape, int folds)
                                  : "  d = a - b\n  r = rsqrt(s * s + 0.5) * scale\n",
                       "  y = cast(d * r", up, " + s", up, ", dtype=", dtype,
                       ")\n  output y\n  output r\n}");
-}
-
-int CountOf(const std::string& text, const std::string& what) {
-  int count = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
-  return count;
 }
 
 struct Lay {

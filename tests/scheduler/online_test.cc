@@ -19,12 +19,14 @@
 #include "ir/text/parser.h"
 #include "scheduler/alternatives.h"
 #include "scheduler/trace.h"
+#include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 
 namespace seam {
 namespace {
 
+using testing::CountOf;
 using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
@@ -339,12 +341,6 @@ TEST(Online, DownTheColumns) {
   }
 }
 
-size_t CountOf(const std::string& what, const std::string& text) {
-  size_t count = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
-  return count;
-}
-
 TEST(Online, SavesAnExchangeAndAPass) {
   const std::string softmax = Graph("bf16", kSoftmax);
   for (const Lay& lay : Lays(false)) {
@@ -353,16 +349,16 @@ TEST(Online, SavesAnExchangeAndAPass) {
     const auto without = ExpectRight(softmax, Laid(lay, {{"M", 5}, {"N", 4096}}, false));
     const std::string name = lay.name;
     const auto both = [&](const char* what) {
-      return std::pair(CountOf(what, with.kernel_text), CountOf(what, without.kernel_text));
+      return std::pair(CountOf(with.kernel_text, what), CountOf(without.kernel_text, what));
     };
     if (name.find("clusters") != std::string::npos) {
-      EXPECT_EQ(both("await stores"), std::pair(size_t{1}, size_t{2})) << with.kernel_text;
+      EXPECT_EQ(both("await stores"), std::pair(1, 2)) << with.kernel_text;
     } else if (name == "streamed") {
       const auto forward = both("for step"), backward = both("for behind");
       EXPECT_EQ(forward.first + backward.first, 2) << with.kernel_text;
       EXPECT_EQ(forward.second + backward.second, 3) << without.kernel_text;
     } else if (name == "split") {
-      EXPECT_EQ(both("kernel "), std::pair(size_t{2}, size_t{3})) << with.kernel_text;
+      EXPECT_EQ(both("kernel "), std::pair(2, 3)) << with.kernel_text;
     }
   }
 }

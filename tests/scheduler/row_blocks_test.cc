@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
+#include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/norm_graphs.h"
@@ -19,6 +20,7 @@
 namespace seam {
 namespace {
 
+using testing::CountOf;
 using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
@@ -62,12 +64,6 @@ auto InBlocks(int64_t columns, int lanes, int row_warps, bool pinned = true) {
     s.facts.clear();
     if (pinned) s.facts.push_back({"N", 1, columns});
   };
-}
-
-int CountOf(const std::string& text, const std::string& part) {
-  int n = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
 }
 
 TEST(RowBlocks, EveryTypeAndLength) {

@@ -13,6 +13,7 @@
 #include "segmenter/closer_look.h"
 #include "segmenter/segment.h"
 #include "segmenter/traffic.h"
+#include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 using testing::ExpectRight;
 using testing::GroupResult;
+using testing::NumLoads;
 using testing::RunGroupText;
 
 constexpr char kStencil[] = R"(fusion stencil {
@@ -79,14 +81,6 @@ TEST(ShiftedReads, RowsLieAsTheResultDoes) {
   }
   EXPECT_EQ(shape->order, of_result);
   ExpectRight(text, {});
-}
-
-// How often a kernel's text has a load of this buffer.
-int NumLoads(const std::string& text, const std::string& buffer) {
-  const std::string load = absl::StrCat("load ", buffer, "[");
-  int loads = 0;
-  for (size_t at = text.find(load); at != std::string::npos; at = text.find(load, at + 1)) ++loads;
-  return loads;
 }
 
 TEST(ShiftedReads, WeightsAreLoadedOnceForAllNeighbours) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "scheduler/scheduler.h"
+#include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 using testing::ExpectRight;
 using testing::GroupResult;
+using testing::NumLoads;
 using testing::RunGroupText;
 
 // Nine neighbours of each pixel, weighted by channel.
@@ -34,14 +36,6 @@ constexpr char kDepthwise[] = R"(fusion depthwise {
   y = cast(a + b + c, dtype=bf16)
   output y
 })";
-
-// How many loads of this buffer a kernel's text has.
-int NumLoads(const std::string& text, const std::string& buffer) {
-  const std::string load = absl::StrCat("load ", buffer, "[");
-  int loads = 0;
-  for (size_t at = text.find(load); at != std::string::npos; at = text.find(load, at + 1)) ++loads;
-  return loads;
-}
 
 testing::GroupRun WithPoints(int64_t h, int64_t w, int64_t c, int points, int along) {
   testing::GroupRun run{.sizes = {{"N", 2}, {"H", h}, {"W", w}, {"C", c}}};
