@@ -31,6 +31,8 @@ constexpr double kLeastGain = 1.01;
 // Times TuneOptions::checked_values.
 constexpr double kMostValues = 8;
 constexpr int kPerturbedRuns = 4;
+// Values that the reference computes for one check, at the most: some seconds.
+constexpr double kMostOfCheck = 1 << 28;
 
 double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -54,6 +56,7 @@ struct Expected {
   SymbolBindings bindings;  // The same.
   std::vector<HostTensor> inputs;
   std::vector<Envelope> envelopes;
+  int most_runs = 0;  // Of the reference, to widen them.
 };
 
 absl::StatusOr<double> NumValues(const Fusion& group, absl::Span<const SymbolValue> symbols) {
@@ -122,6 +125,8 @@ absl::StatusOr<Expected> MakeExpected(const Fusion& group, const ScheduleContext
   for (const SymbolValue& s : expected.symbols) expected.bindings.emplace(s.name, s.value);
   SEAM_ASSIGN_OR_RETURN(expected.envelopes,
                         MakeEnvelopes(group, expected.bindings, expected.inputs, kPerturbedRuns));
+  SEAM_ASSIGN_OR_RETURN(const double values, NumValues(group, expected.symbols));
+  expected.most_runs = static_cast<int>(std::min(200.0, kMostOfCheck / std::max(values, 1.0)));
   return expected;
 }
 
@@ -275,7 +280,7 @@ absl::Status Tuner::Check(Expected& expected, const Executable& executable) {
                         executable.RunOnHost(expected.inputs, expected.symbols));
   SEAM_ASSIGN_OR_RETURN(const std::vector<absl::Status> checked,
                         CheckOutputs(executable.fusion(), expected.bindings, expected.inputs,
-                                     outputs, expected.envelopes));
+                                     outputs, expected.envelopes, 1, expected.most_runs));
   for (const absl::Status& within : checked) {
     if (!within.ok()) return absl::DataLossError(within.message());
   }

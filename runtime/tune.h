@@ -30,7 +30,7 @@ struct TuneOptions {
   uint64_t seed = 1;    // Of the inputs.
   // Values that the reference computes of a group, all expressions together: rows are left out
   // until there are no more. Where these do not suffice, it is eight times as many at most.
-  double checked_values = 1 << 25;
+  double checked_values = 1 << 24;
   TunedSchedules* store = nullptr;  // Takes the winners; null: nobody does.
   // Told what is under way.
   std::function<void(const std::string& what)> progress;

@@ -283,19 +283,23 @@ absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
         "group ", std::string(group.name()), ": ", schedule.points,
         " points to a thread: there is no axis ", schedule.along, " of rows that nothing crosses"));
   }
-  const std::optional<int64_t> known = shape.axes.extent(shape.rows[schedule.along]).maybe_int();
-  if (known && (*known == 0 || *known % schedule.points != 0)) {
-    return absl::UnimplementedError(absl::StrCat("group ", std::string(group.name()), ": ",
-                                                 schedule.points,
-                                                 " points to a thread do not divide ", *known));
-  }
   shape.points = schedule.points;
-  shape.along = shape.rows[schedule.along];
-  shape.row_extent = 1;
-  for (AxisId a : shape.rows) {
-    const SymInt extent = shape.axes.extent(a);
-    shape.row_extent *= a == shape.along ? FloorDiv(extent, shape.points) : extent;
+  int left = schedule.points;
+  for (int d = schedule.along; left > 1; --d) {
+    const std::optional<int64_t> known = d < 0 ? 0 : shape.axes.extent(shape.rows[d]).maybe_int();
+    // Where the axis has fewer, the next slower one has the rest.
+    const bool fewer = known && *known > 0 && *known < left && left % *known == 0;
+    if (known && !fewer && (*known == 0 || *known % left != 0)) {
+      return absl::UnimplementedError(absl::StrCat("group ", std::string(group.name()), ": ",
+                                                   schedule.points,
+                                                   " points to a thread do not divide its rows"));
+    }
+    const int points = fewer ? static_cast<int>(*known) : left;
+    if (points > 1) shape.along.push_back({shape.rows[d], points});
+    left /= points;
   }
+  shape.row_extent = 1;
+  for (AxisId a : shape.rows) shape.row_extent *= shape.Steps(a, shape.axes.extent(a));
   return shape;
 }
 
@@ -336,6 +340,13 @@ GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {
   finished.row_extent = finished.Extent(finished.rows);
   finished.held.clear();
   return finished;
+}
+
+SymInt GroupShape::Steps(AxisId a, SymInt extent) const {
+  for (const PointsOfAxis& of : along) {
+    if (of.axis == a) return FloorDiv(extent, of.points);
+  }
+  return extent;
 }
 
 bool GroupShape::crossed() const {

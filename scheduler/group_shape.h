@@ -61,6 +61,8 @@ struct GroupShape {
   // computed by each thread (scheduler/unrolled.h).
   std::vector<bool> folds;
   bool unrolls = false;           // There are some of these.
+  // What is left of an axis of the rows, of this extent, where rows have several points.
+  SymInt Steps(AxisId a, SymInt extent) const;
   bool crossed() const;           // Some reduction crosses rows.
   bool crosses_all_rows() const;  // As kRows or kAll.
   bool keeps_columns() const;     // As kSomeColumns.
@@ -80,9 +82,14 @@ struct GroupShape {
   // NeighboursAsRows: the rows that were columns. What keeps the other rows merges their states.
   std::vector<AxisId> merged;
 
-  // Schedule::points: so many neighbours along this axis of the rows are one row.
+  // Schedule::points: so many neighbours are one row. They lie along these axes of the rows, the
+  // fastest first, but for the last one along all of each.
+  struct PointsOfAxis {
+    AxisId axis;
+    int points;
+  };
   int points = 1;
-  AxisId along;
+  std::vector<PointsOfAxis> along;
 
   // Axes of operands that views shift, shorten or mirror: along which axes of the results they lie,
   // slow to fast.

@@ -16,6 +16,7 @@
 #include "scheduler/kernel/products.h"
 #include "scheduler/kernel/row_blocks.h"
 #include "scheduler/kernel/rows_ahead.h"
+#include "scheduler/kernel/wide_accesses.h"
 
 namespace seam {
 namespace {
@@ -63,9 +64,9 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
     require(SymEq(shape.Extent(shape.merged), schedule.neighbours),
             absl::StrCat(schedule.neighbours, " neighbouring columns are rows"));
   }
-  if (shape.points > 1) {
-    require(SymEq(Mod(shape.axes.extent(shape.along), shape.points), 0),
-            absl::StrCat("threads have ", shape.points, " points each along an axis"));
+  for (const GroupShape::PointsOfAxis& of : shape.along) {
+    require(SymEq(Mod(shape.axes.extent(of.axis), of.points), 0),
+            absl::StrCat("threads have ", of.points, " points each along an axis"));
   }
   if (schedule.persistent) {
     for (const std::vector<AxisId>& columns : shape.held) {
@@ -269,7 +270,9 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
         kernel::FindRowBlocks(tile, schedule.rows_per_cta(), expand.persistent, expand.reread),
         schedule.registers);
   }
-  return kernel::ExpandTile(tile, expand);
+  SEAM_ASSIGN_OR_RETURN(kernel::Kernel expanded, kernel::ExpandTile(tile, expand));
+  kernel::WidenAccesses(expanded);
+  return expanded;
 }
 
 // Of a launch with 32-bit indices: there is room for what they are computed from.

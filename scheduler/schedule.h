@@ -36,7 +36,8 @@ struct Schedule {
   int points = 1;  // So many neighbours along an axis of the rows are one row to the rest of the
                    // schedule: a thread has its vectors of each of them, and loads once what
                    // several of them read.
-  int along = 0;   // Which axis of the rows that is, slow to fast.
+  int along = 0;   // Which axis of the rows that is, slow to fast. If it has fewer, the next
+                   // slower one has the rest.
   int lanes_per_row = 1;    // Lanes of a warp that share a row: a power of two up to 32.
   int warps_per_row = 1;    // Warps that share a row, exchanging through shared memory.
   int row_warps = 1;        // Warps side by side on different rows.

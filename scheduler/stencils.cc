@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
+#include "scheduler/lower.h"
 #include "scheduler/trace.h"
 
 namespace seam {
@@ -68,13 +69,21 @@ absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, cons
 // The schedule with `points` a thread along an axis of rows, if they divide it.
 absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
                                                    int along, int points) {
-  const SymInt extent = sized.shape.axes.extent(sized.shape.rows[along]);
-  SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, extent));
-  if (elements == 0 || elements % points != 0) return std::nullopt;
   Schedule with = s;
   with.points = points;
   with.along = along;
-  AddMultiples(sized, FreeSymbols(extent), points, with);
+  // Where the axis in which memory runs has fewer, the next slower one has the rest.
+  const bool spills = along + 1 == static_cast<int>(sized.shape.rows.size());
+  for (; points > 1; --along) {
+    if (along < 0) return std::nullopt;
+    const SymInt extent = sized.shape.axes.extent(sized.shape.rows[along]);
+    SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, extent));
+    const bool fewer = spills && extent.is_constant() && elements > 0 && elements < points;
+    const int of_axis = fewer ? static_cast<int>(elements) : points;
+    if (elements == 0 || elements % of_axis != 0 || points % of_axis != 0) return std::nullopt;
+    AddMultiples(sized, FreeSymbols(extent), of_axis, with);
+    points /= of_axis;
+  }
   return with;
 }
 
@@ -189,19 +198,111 @@ absl::StatusOr<std::optional<Schedule>> FitPoints(const SizedGroup& sized, const
   return std::nullopt;
 }
 
+// Words that a thread moves by these statements, each access one at least; of a branch, those of
+// its usual side. A lane's word is what an SM moves at a time, or less.
+double MovedWords(const kernel::Kernel& kernel, const kernel::Block& block) {
+  double words = 0;
+  const auto access = [&](const auto& moved) {
+    if (moved.space == kernel::Space::Global)
+      words += std::max(1.0, moved.width * DTypeBytes(kernel.buffers[moved.array].dtype) / 4.0);
+  };
+  for (const kernel::Stmt& stmt : block) {
+    if (const auto* loop = std::get_if<kernel::For>(&stmt.node)) {
+      const auto turns = static_cast<double>(loop->extent.maybe_int().value_or(1));
+      words += turns * MovedWords(kernel, loop->body);
+    } else if (const auto* branch = std::get_if<kernel::If>(&stmt.node)) {
+      words += MovedWords(kernel, branch->body);
+    } else if (const auto* load = std::get_if<kernel::Load>(&stmt.node)) {
+      access(*load);
+    } else if (const auto* store = std::get_if<kernel::Store>(&stmt.node)) {
+      access(*store);
+    }
+  }
+  return words;
+}
+
+// The same for each element, nothing where the schedule cannot be.
+absl::StatusOr<std::optional<double>> WordsByElement(const SizedGroup& sized, const Schedule& s) {
+  const absl::StatusOr<LaunchPlan> plan = Lower(*sized.group, s);
+  if (absl::IsResourceExhausted(plan.status()) || absl::IsUnimplemented(plan.status()))
+    return std::nullopt;
+  SEAM_RETURN_IF_ERROR(plan.status());
+  double words = 0;
+  for (const KernelLaunch& launch : plan->launches)
+    words += MovedWords(launch.kernel, launch.kernel.body);
+  return words / (s.points * s.vector);
+}
+
+// Points along the axis in which vectors would lie, each traced by itself: what is read at several
+// of them, or by no vector, is loaded once, in the widest accesses that it makes
+// (kernel/wide_accesses.h).
+absl::StatusOr<std::vector<Schedule>> PointsAlongVectors(const SizedGroup& sized,
+                                                         const Schedule& s) {
+  std::vector<Schedule> all;
+  if (!s.outer || sized.columns > 1 || s.tiles || sized.shape.crossed() || sized.shape.rows.empty())
+    return all;
+  Schedule one = s;
+  one.vector = one.points = 1;
+  one.facts.clear();
+  one.min_ctas_per_sm = 0;
+  one.row_warps = std::min(s.row_warps, 4);
+  const int last = static_cast<int>(sized.shape.rows.size()) - 1;
+  const int most = std::clamp(16 / sized.narrowest_bytes, 2, kMostPoints);
+  for (int points = most; points > 1; points /= 2) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, one, last, points));
+    if (!with) continue;
+    AddDivisibility(sized, 2 * points, *with);
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
+    const int64_t ctas = sized.rows / points / with->threads();
+    if (loads && loads->words <= kMostHeldWords && ctas >= sized.context.device.sms)
+      all.push_back(*std::move(with));
+  }
+  return all;
+}
+
+// The best of those, if it moves far less for an element than `s`.
+absl::StatusOr<Schedule> OrAlongVectors(const SizedGroup& sized, Schedule s) {
+  constexpr double kFarLess = 0.8;
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> all, PointsAlongVectors(sized, s));
+  if (all.empty()) return s;
+  SEAM_ASSIGN_OR_RETURN(const std::optional<double> now, WordsByElement(sized, s));
+  if (!now) return s;
+  double least = kFarLess * *now;
+  Schedule best = s;
+  bool chosen = false;
+  for (const Schedule& t : all) {
+    SEAM_ASSIGN_OR_RETURN(const std::optional<double> words, WordsByElement(sized, t));
+    if (!words || *words >= least) continue;
+    least = *words;
+    best = t;
+    chosen = true;
+  }
+  // No more facts than that takes, so that a kernel serves as many sizes as it can.
+  for (size_t i = best.facts.size(); chosen && i-- > 0;) {
+    Schedule fewer = best;
+    fewer.facts.erase(fewer.facts.begin() + static_cast<int64_t>(i));
+    SEAM_ASSIGN_OR_RETURN(const std::optional<double> words, WordsByElement(sized, fewer));
+    if (words && *words <= least) best = std::move(fewer);
+  }
+  return best;
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
   SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
   if (loads.Most() < 2) return s;
   SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, s, loads));
+  std::optional<Schedule> with;
   if (axis.shared != Shared::kNothing) {
-    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with, FitPoints(sized, s, loads, axis));
-    if (with) return *with;
+    SEAM_ASSIGN_OR_RETURN(with, FitPoints(sized, s, loads, axis));
   }
-  if (loads.Most() >= kWindow && sized.columns == 1)
+  if (with) {
+    s = *std::move(with);
+  } else if (loads.Most() >= kWindow && sized.columns == 1) {
     SEAM_RETURN_IF_ERROR(FitOnePoint(sized, loads.words, s));
-  return s;
+  }
+  return OrAlongVectors(sized, std::move(s));
 }
 
 absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {

@@ -29,8 +29,7 @@ absl::StatusOr<TracedKernel> Tracer::Run() {
       if (options_.split > 1 && shape_.depth[outputs[i].index()] != options_.stage) continue;
       if (shape_.finished[outputs[i].index()] != options_.finish) continue;
       if (options_.finish && !HasAxesOfRows(outputs[i])) continue;
-      // What lacks the axis of the points is that of the first one.
-      if (point > 0 && !absl::c_binary_search(shape_.axes.axes(outputs[i]), shape_.along)) continue;
+      if (!IsOfPoint(outputs[i], point)) continue;
       SEAM_RETURN_IF_ERROR(TraceOutput(static_cast<int>(i), outputs[i]));
     }
   }
@@ -80,7 +79,8 @@ absl::Status Tracer::Prepare() {
   }
   tile_.row = tile_.rows.is_same(1) ? SymInt(0) : tile_.env->FreshSymbol("row", 0, tile_.rows - 1);
   row_coordinates_ = Coordinates(shape_.rows, tile_.row);
-  if (shape_.points > 1) first_point_ = shape_.points * row_coordinates_[shape_.along];
+  for (const auto& [axis, points] : shape_.along)
+    first_point_.push_back(points * row_coordinates_[axis]);
   return absl::OkStatus();
 }
 
@@ -88,8 +88,22 @@ absl::Status Tracer::Prepare() {
 void Tracer::MoveTo(int point) {
   if (shape_.points == 1) return;
   reduced_.clear();  // Those of the point before.
-  row_coordinates_[shape_.along] = first_point_ + point;
-  for (auto& [columns, space] : spaces_) space.at[shape_.along] = first_point_ + point;
+  for (size_t i = 0; i < shape_.along.size(); ++i) {
+    const auto& [axis, points] = shape_.along[i];
+    const SymInt at = first_point_[i] + point % points;
+    row_coordinates_[axis] = at;
+    for (auto& [columns, space] : spaces_) space.at[axis] = at;
+    point /= points;
+  }
+}
+
+// What lacks an axis of the points is that of the first ones along it.
+bool Tracer::IsOfPoint(ValId v, int point) const {
+  for (const auto& [axis, points] : shape_.along) {
+    if (point % points > 0 && !absl::c_binary_search(shape_.axes.axes(v), axis)) return false;
+    point /= points;
+  }
+  return true;
 }
 
 // What the symbol is at least, since an axis that is not known to be empty has an element.
@@ -151,10 +165,7 @@ SymInt Tracer::Radix(AxisId a) {
 }
 
 // Coordinates of rows or columns along an axis.
-SymInt Tracer::Steps(AxisId a) {
-  const bool of_points = shape_.points > 1 && a == shape_.along;
-  return of_points ? FloorDiv(Radix(a), shape_.points) : Radix(a);
-}
+SymInt Tracer::Steps(AxisId a) { return shape_.Steps(a, Radix(a)); }
 
 SymInt Tracer::Elements(absl::Span<const AxisId> axes) {
   SymInt elements = 1;

@@ -50,6 +50,7 @@ class Tracer {
   SymInt Radix(AxisId a);
   SymInt Steps(AxisId a);
   void MoveTo(int point);
+  bool IsOfPoint(ValId v, int point) const;
   SymInt Elements(absl::Span<const AxisId> axes);
   SymInt Places(ExprId e);
   int PiecesOf(ExprId e) const;
@@ -147,7 +148,7 @@ class Tracer {
   kernel::TileKernel& tile_;
   std::unique_ptr<SymImporter> importer_;
   std::map<AxisId, SymInt> row_coordinates_;
-  SymInt first_point_;  // Of GroupShape::points, along their axis.
+  std::vector<SymInt> first_point_;  // Of GroupShape::points, along each of their axes.
   std::map<std::vector<AxisId>, Space> spaces_;
   absl::flat_hash_map<uint64_t, int> merge_spaces_;  // By the number of parts.
   std::vector<std::pair<int, int>> pass_keys_;

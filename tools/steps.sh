@@ -46,8 +46,8 @@ show_log() {
 # Without this ccache keeps nothing that was compiled with precompiled headers.
 export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
 
-# For `cmake -S . -B FOLDER "${cmake_options[@]}"`.
+# For `cmake -S . -B FOLDER "${cmake_options[@]}"`. Who changes files often may add -DSEAM_UNITY=OFF.
 cmake_options=(
-  -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache
+  -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DSEAM_UNITY=ON
   -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld
 )
