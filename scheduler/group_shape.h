@@ -60,7 +60,7 @@ struct GroupShape {
   // Per expression: a reduction for which threads share a row; one that is none of these is
   // computed by each thread (scheduler/unrolled.h).
   std::vector<bool> folds;
-  bool unrolls = false;           // There are some of these.
+  bool unrolls = false;  // There are some of these.
   // What is left of an axis of the rows, of this extent, where rows have several points.
   SymInt Steps(AxisId a, SymInt extent) const;
   bool crossed() const;           // Some reduction crosses rows.

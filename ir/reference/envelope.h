@@ -63,9 +63,11 @@ absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual);
 // MakeEnvelopes made of the same fusion and inputs, are widened by some 200 runs more: they tell
 // what is wrong from a range whose ends take several roundings in certain directions, as of
 // d[i] - d[i - 1] with d = x - mean(x). No more runs than `most_runs` in all.
-absl::StatusOr<std::vector<absl::Status>> CheckOutputs(
-    const Fusion& fusion, const SymbolBindings& given, absl::Span<const HostTensor> inputs,
-    absl::Span<const HostTensor> actual, std::vector<Envelope>& envelopes, uint64_t seed = 1,
-    int most_runs = 200);
+absl::StatusOr<std::vector<absl::Status>> CheckOutputs(const Fusion& fusion,
+                                                       const SymbolBindings& given,
+                                                       absl::Span<const HostTensor> inputs,
+                                                       absl::Span<const HostTensor> actual,
+                                                       std::vector<Envelope>& envelopes,
+                                                       uint64_t seed = 1, int most_runs = 200);
 
 }  // namespace seam

@@ -12,7 +12,8 @@ namespace seam::kernel {
 //
 //   load a = x[8 * t], load b = x[8 * t + 1], ..     load w[0..7] = x[8 * t ..], a = w[0], ..
 //   ..                                            -> ..
-//   store y[2 * t] = c, y[2 * t + 1] = d             w[0] = c, w[1] = d, store y[2 * t ..] = w[0..1]
+//   store y[2 * t] = c, y[2 * t + 1] = d             w[0] = c, w[1] = d, store y[2 * t ..] =
+//   w[0..1]
 //
 // Loads of half of such elements bring the others as well, if they are in the buffer. A load moves
 // ahead to the first of them, a store back to the last, within statements without loop, condition
