@@ -277,8 +277,10 @@ namespace {
 
 absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
                                           const Schedule& schedule) {
-  if (shape.crossed() || shape.sections.size > 1 ||
-      schedule.along >= static_cast<int>(shape.rows.size())) {
+  constexpr int64_t kMostOfAll = 4;
+  const int axes = static_cast<int>(shape.rows.size());
+  if (shape.crossed() || shape.sections.size > 1 || schedule.along >= axes ||
+      schedule.all_of >= axes) {
     return absl::UnimplementedError(absl::StrCat(
         "group ", std::string(group.name()), ": ", schedule.points,
         " points to a thread: there is no axis ", schedule.along, " of rows that nothing crosses"));
@@ -286,7 +288,9 @@ absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
   shape.points = schedule.points;
   int left = schedule.points;
   for (int d = schedule.along; left > 1; --d) {
-    const std::optional<int64_t> known = d < 0 ? 0 : shape.axes.extent(shape.rows[d]).maybe_int();
+    const bool is_there = d >= 0 && d != schedule.all_of;
+    const std::optional<int64_t> known =
+        is_there ? shape.axes.extent(shape.rows[d]).maybe_int() : 0;
     // Where the axis has fewer, the next slower one has the rest.
     const bool fewer = known && *known > 0 && *known < left && left % *known == 0;
     if (known && !fewer && (*known == 0 || *known % left != 0)) {
@@ -297,6 +301,17 @@ absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
     const int points = fewer ? static_cast<int>(*known) : left;
     if (points > 1) shape.along.push_back({shape.rows[d], points});
     left /= points;
+  }
+  if (schedule.all_of >= 0) {
+    const AxisId all = shape.rows[schedule.all_of];
+    const std::optional<int64_t> known = shape.axes.extent(all).maybe_int();
+    if (!known || *known < 1 || *known > kMostOfAll) {
+      return absl::UnimplementedError(absl::StrCat("group ", std::string(group.name()),
+                                                   ": no thread has all of axis ", schedule.all_of,
+                                                   ", of ", shape.axes.extent(all).ToString()));
+    }
+    shape.along.push_back({all, static_cast<int>(*known)});
+    shape.points *= static_cast<int>(*known);
   }
   shape.row_extent = 1;
   for (AxisId a : shape.rows) shape.row_extent *= shape.Steps(a, shape.axes.extent(a));
@@ -311,7 +326,8 @@ absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedul
   if (schedule.outer) absl::c_replace(shape.crosses, Crossing::kAll, Crossing::kSomeRows);
   if (schedule.tiles && !shape.reduces) return RowsAcross(group, std::move(shape));
   shape.outer |= schedule.tiles;
-  if (schedule.points > 1) return PointsAsOneRow(group, std::move(shape), schedule);
+  if (schedule.points > 1 || schedule.all_of >= 0)
+    return PointsAsOneRow(group, std::move(shape), schedule);
   if (schedule.neighbours == 1) return shape;
   return schedule.tiles ? NeighboursAcross(group, std::move(shape))
                         : NeighboursAsRows(group, std::move(shape));

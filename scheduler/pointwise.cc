@@ -191,7 +191,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, MostPoints(WorkloadOf(group), limit), s));
   if (s.vector == 1 && limit > 1) {
     SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> tiles, ChooseTiles(group, context));
-    if (tiles) return *tiles;
+    if (tiles) return OrPointsAlongMemory(sized, *tiles);
   }
   // Small problems spread over more SMs.
   const int64_t per_wave = int64_t{context.device.sms} * 256 * s.vector;

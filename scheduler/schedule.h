@@ -33,11 +33,13 @@ struct Schedule {
       false;  // Rows are contiguous in memory, columns strided: vectors and lanes lie along rows.
   int neighbours = 1;  // Outer: so many neighbouring columns, all up to the next row axis, are rows
                        // of their own, whose states are merged. 1: they are columns.
-  int points = 1;  // So many neighbours along an axis of the rows are one row to the rest of the
-                   // schedule: a thread has its vectors of each of them, and loads once what
-                   // several of them read.
-  int along = 0;   // Which axis of the rows that is, slow to fast. If it has fewer, the next
-                   // slower one has the rest.
+  int points = 1;   // So many neighbours along an axis of the rows are one row to the rest of the
+                    // schedule: a thread has its vectors of each of them, and loads once what
+                    // several of them read.
+  int along = 0;    // Which axis of the rows that is, slow to fast. If it has fewer, the next
+                    // slower one has the rest.
+  int all_of = -1;  // Not negative: another axis of the rows, of a few elements. With each of its
+                    // points a thread has all of these.
   int lanes_per_row = 1;    // Lanes of a warp that share a row: a power of two up to 32.
   int warps_per_row = 1;    // Warps that share a row, exchanging through shared memory.
   int row_warps = 1;        // Warps side by side on different rows.
@@ -160,7 +162,7 @@ struct Schedule {
 //    of it and its threads of these);
 //  - points is a power of two up to 16, of rows that a CTA each has and its threads load, and which
 //    nothing crosses (points > 1: grid and stages 0, split 1 of a reduction, cluster and neighbours
-//    1, not tiles, blocks, async or shift);
+//    1, not tiles, blocks, async or shift); so are those with all of an axis, which is not `along`;
 //  - finish_lanes is a power of two up to 32;
 //  - held is 0 to 1024, and what stays does so between phases of CTAs that share rows (held: split
 //    above 1, one_launch);

@@ -10,17 +10,18 @@ namespace seam {
 // does not compile.
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
-  auto& [kind, vector, outer, neighbours, points, along, lanes_per_row, warps_per_row, row_warps,
-         registers, persistent, split, grid, cluster, stages, slices, spare, reread, blocks, runs,
-         tiles, async, tickets, pace, stagger, staggered, settled, finish_lanes, one_launch, held,
-         shift, early, chan_welford, online, alignment_bytes, index32, min_ctas_per_sm, facts,
-         islands] = s;
+  auto& [kind, vector, outer, neighbours, points, along, all_of, lanes_per_row, warps_per_row,
+         row_warps, registers, persistent, split, grid, cluster, stages, slices, spare, reread,
+         blocks, runs, tiles, async, tickets, pace, stagger, staggered, settled, finish_lanes,
+         one_launch, held, shift, early, chan_welford, online, alignment_bytes, index32,
+         min_ctas_per_sm, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
   visit("neighbours", neighbours);
   visit("points", points);
   visit("along", along);
+  visit("all_of", all_of);
   visit("lanes_per_row", lanes_per_row);
   visit("warps_per_row", warps_per_row);
   visit("row_warps", row_warps);

@@ -230,40 +230,57 @@ absl::StatusOr<std::optional<double>> WordsByElement(const SizedGroup& sized, co
   double words = 0;
   for (const KernelLaunch& launch : plan->launches)
     words += MovedWords(launch.kernel, launch.kernel.body);
-  return words / (s.points * s.vector);
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, ShapeFor(*sized.group, s));
+  return words / (shape.points * s.vector * (s.tiles ? s.registers : 1));
 }
 
-// Points along the axis in which vectors would lie, each traced by itself: what is read at several
-// of them, or by no vector, is loaded once, in the widest accesses that it makes
+// Points along the axis in which memory runs, each traced by itself: what is read at several of
+// them, or by no vector, is loaded once, in the widest accesses that it makes
 // (kernel/wide_accesses.h).
-absl::StatusOr<std::vector<Schedule>> PointsAlongVectors(const SizedGroup& sized,
-                                                         const Schedule& s) {
-  std::vector<Schedule> all;
-  if (!s.outer || sized.columns > 1 || s.tiles || sized.shape.crossed() || sized.shape.rows.empty())
-    return all;
-  Schedule one = s;
-  one.vector = one.points = 1;
+absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
+                                                        const Schedule& s) {
+  constexpr int64_t kFew = 4;
+  std::vector<Schedule> found;
+  if (!s.outer || sized.columns > 1 || sized.shape.crossed() || sized.shape.rows.empty())
+    return found;
+  Schedule one;
+  one.kind = SchedulerKind::kPointwise;
+  one.outer = true;
+  SEAM_RETURN_IF_ERROR(ChooseVector(sized, 1, one));
   one.facts.clear();
-  one.min_ctas_per_sm = 0;
-  one.row_warps = std::min(s.row_warps, 4);
+  one.row_warps = s.tiles ? 4 : std::min(s.row_warps, 4);
+  const auto add = [&](int along, int all_of) -> absl::Status {
+    for (int points = std::clamp(16 / sized.narrowest_bytes, 2, kMostPoints); points > 1;
+         points /= 2) {
+      SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, one, along, points));
+      if (!with) continue;
+      with->all_of = all_of;
+      AddDivisibility(sized, 2 * points, *with);
+      SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
+      const int64_t ctas = sized.rows / points / with->threads();
+      if (loads && loads->words <= kMostHeldWords && ctas >= sized.context.device.sms)
+        found.push_back(*std::move(with));
+    }
+    return absl::OkStatus();
+  };
   const int last = static_cast<int>(sized.shape.rows.size()) - 1;
-  const int most = std::clamp(16 / sized.narrowest_bytes, 2, kMostPoints);
-  for (int points = most; points > 1; points /= 2) {
-    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, one, last, points));
-    if (!with) continue;
-    AddDivisibility(sized, 2 * points, *with);
-    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
-    const int64_t ctas = sized.rows / points / with->threads();
-    if (loads && loads->words <= kMostHeldWords && ctas >= sized.context.device.sms)
-      all.push_back(*std::move(with));
+  SEAM_RETURN_IF_ERROR(add(last, -1));
+  // Where nothing lies across, elements of the slowest axis are far from each other in all tensors.
+  for (int few = s.tiles ? 0 : 1; few <= last; ++few) {
+    const std::optional<int64_t> of_all =
+        sized.shape.axes.extent(sized.shape.rows[few]).maybe_int();
+    if (!of_all || *of_all < 2 || *of_all > kFew) continue;
+    const int along = few == last ? last - 1 : last;
+    if (along >= 0) SEAM_RETURN_IF_ERROR(add(along, few));
   }
-  return all;
+  return found;
 }
 
-// The best of those, if it moves far less for an element than `s`.
-absl::StatusOr<Schedule> OrAlongVectors(const SizedGroup& sized, Schedule s) {
+}  // namespace
+
+absl::StatusOr<Schedule> OrPointsAlongMemory(const SizedGroup& sized, Schedule s) {
   constexpr double kFarLess = 0.8;
-  SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> all, PointsAlongVectors(sized, s));
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> all, PointsAlongMemory(sized, s));
   if (all.empty()) return s;
   SEAM_ASSIGN_OR_RETURN(const std::optional<double> now, WordsByElement(sized, s));
   if (!now) return s;
@@ -287,8 +304,6 @@ absl::StatusOr<Schedule> OrAlongVectors(const SizedGroup& sized, Schedule s) {
   return best;
 }
 
-}  // namespace
-
 absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
   SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
   if (loads.Most() < 2) return s;
@@ -302,7 +317,7 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
   } else if (loads.Most() >= kWindow && sized.columns == 1) {
     SEAM_RETURN_IF_ERROR(FitOnePoint(sized, loads.words, s));
   }
-  return OrAlongVectors(sized, std::move(s));
+  return OrPointsAlongMemory(sized, std::move(s));
 }
 
 absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {

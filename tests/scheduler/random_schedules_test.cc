@@ -130,7 +130,9 @@ void SeePoints(Picker& pick, const Fusion& group, Schedule& s) {
   points.points = pick.PowerOfTwo(4);
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(group);
   if (!shape.ok() || shape->rows.empty()) return;
-  points.along = pick.Below(static_cast<int>(shape->rows.size()));
+  const int axes = static_cast<int>(shape->rows.size());
+  points.along = pick.Below(axes);
+  if (axes > 1 && pick.Chance(30)) points.all_of = (points.along + 1 + pick.Below(axes - 1)) % axes;
   if (CheckSchedule(points).ok() && ShapeFor(group, points).ok()) s = points;
 }
 

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "ir/text/parser.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
@@ -204,6 +207,65 @@ TEST(WideAccesses, PointsOfSeveralAxes) {
   EXPECT_NE(refused.status.message().find("threads have 2 points each along an axis"),
             std::string::npos)
       << refused.status;
+}
+
+// Channels that lie last, and in front in the result.
+constexpr char kImages[] = R"(fusion images {
+  symbol N
+  symbol H
+  symbol W
+  input x: u8[N, H, W, 3]
+  input m: f32[3]
+  y = cast(permute(cast(x, dtype=f32) - m, axes=[0, 3, 1, 2]), dtype=f16)
+  output y
+})";
+
+TEST(WideAccesses, AllChannelsOfSeveralPixels) {
+  for (const int points : {1, 2, 4, 8}) {
+    GroupRun run{.sizes = {{"N", 2}, {"H", 3}, {"W", 24}}};
+    run.edit = [=](Schedule& s) {
+      s = Schedule{.kind = SchedulerKind::kPointwise, .outer = true};
+      s.points = points;
+      s.along = 3;
+      s.all_of = 1;
+      s.alignment_bytes = 16;
+      s.facts.push_back({"W", 8, -1});
+    };
+    const GroupResult result = ExpectRight(kImages, run);
+    EXPECT_EQ(NumLoads(result.kernel_text, "m"), 2);  // Of two, and of one.
+    EXPECT_EQ(NumLoads(result.kernel_text, "x"), 3) << result.kernel_text;
+    EXPECT_EQ(CountOf(result.kernel_text, "store y["), 3) << result.kernel_text;
+  }
+}
+
+TEST(WideAccesses, AllOfAnAxisThatIsNoneOfAFew) {
+  GroupRun run{.sizes = {{"N", 2}, {"H", 3}, {"W", 24}}};
+  run.edit = [](Schedule& s) {
+    s = Schedule{.kind = SchedulerKind::kPointwise, .outer = true};
+    s.along = 3;
+    s.all_of = 2;
+  };
+  const GroupResult result = RunGroupText(kImages, run);
+  EXPECT_NE(result.status.message().find("no thread has all of axis 2, of H"), std::string::npos)
+      << result.status;
+}
+
+TEST(WideAccesses, ImagesWhoseChannelsMoveAreChosenSo) {
+  ScheduleContext context;
+  context.alignment_bytes = 16;
+  context.device = *FindDevice("h100");
+  context.sizes = {64, 224, 224};
+  const Fusion images = *ParseFusion(kImages);
+  const absl::StatusOr<Schedule> even =
+      FindScheduler(SchedulerKind::kPointwise)->choose(images, context);
+  ASSERT_TRUE(even.ok()) << even.status();
+  EXPECT_EQ(even->all_of, 1) << even->ToString();
+  EXPECT_EQ(even->points, 8) << even->ToString();
+  context.sizes = {64, 224, 223};
+  const absl::StatusOr<Schedule> odd =
+      FindScheduler(SchedulerKind::kPointwise)->choose(images, context);
+  ASSERT_TRUE(odd.ok()) << odd.status();
+  EXPECT_EQ(odd->points, 1) << odd->ToString();
 }
 
 }  // namespace
