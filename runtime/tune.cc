@@ -126,7 +126,8 @@ absl::StatusOr<Expected> MakeExpected(const Fusion& group, const ScheduleContext
   SEAM_ASSIGN_OR_RETURN(expected.envelopes,
                         MakeEnvelopes(group, expected.bindings, expected.inputs, kPerturbedRuns));
   SEAM_ASSIGN_OR_RETURN(const double values, NumValues(group, expected.symbols));
-  expected.most_runs = static_cast<int>(std::min(200.0, kMostOfCheck / std::max(values, 1.0)));
+  expected.most_runs =
+      static_cast<int>(std::min<double>(kMostRuns, kMostOfCheck / std::max(values, 1.0)));
   return expected;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
+#include "scheduler/points.h"
 #include "scheduler/row_choice.h"
 #include "scheduler/sections.h"
 #include "scheduler/unrolled.h"
@@ -272,53 +273,6 @@ AxisId LastAxis(const Fusion& fusion, const AxisMap& axes, ExprId reduction) {
   }
   return last;
 }
-
-namespace {
-
-absl::StatusOr<GroupShape> PointsAsOneRow(const Fusion& group, GroupShape shape,
-                                          const Schedule& schedule) {
-  constexpr int64_t kMostOfAll = 4;
-  const int axes = static_cast<int>(shape.rows.size());
-  if (shape.crossed() || shape.sections.size > 1 || schedule.along >= axes ||
-      schedule.all_of >= axes) {
-    return absl::UnimplementedError(absl::StrCat(
-        "group ", std::string(group.name()), ": ", schedule.points,
-        " points to a thread: there is no axis ", schedule.along, " of rows that nothing crosses"));
-  }
-  shape.points = schedule.points;
-  int left = schedule.points;
-  for (int d = schedule.along; left > 1; --d) {
-    const bool is_there = d >= 0 && d != schedule.all_of;
-    const std::optional<int64_t> known =
-        is_there ? shape.axes.extent(shape.rows[d]).maybe_int() : 0;
-    // Where the axis has fewer, the next slower one has the rest.
-    const bool fewer = known && *known > 0 && *known < left && left % *known == 0;
-    if (known && !fewer && (*known == 0 || *known % left != 0)) {
-      return absl::UnimplementedError(absl::StrCat("group ", std::string(group.name()), ": ",
-                                                   schedule.points,
-                                                   " points to a thread do not divide its rows"));
-    }
-    const int points = fewer ? static_cast<int>(*known) : left;
-    if (points > 1) shape.along.push_back({shape.rows[d], points});
-    left /= points;
-  }
-  if (schedule.all_of >= 0) {
-    const AxisId all = shape.rows[schedule.all_of];
-    const std::optional<int64_t> known = shape.axes.extent(all).maybe_int();
-    if (!known || *known < 1 || *known > kMostOfAll) {
-      return absl::UnimplementedError(absl::StrCat("group ", std::string(group.name()),
-                                                   ": no thread has all of axis ", schedule.all_of,
-                                                   ", of ", shape.axes.extent(all).ToString()));
-    }
-    shape.along.push_back({all, static_cast<int>(*known)});
-    shape.points *= static_cast<int>(*known);
-  }
-  shape.row_extent = 1;
-  for (AxisId a : shape.rows) shape.row_extent *= shape.Steps(a, shape.axes.extent(a));
-  return shape;
-}
-
-}  // namespace
 
 absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedule) {
   SEAM_ASSIGN_OR_RETURN(GroupShape shape, AnalyzeGroup(group));

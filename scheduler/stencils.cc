@@ -7,6 +7,7 @@
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/lower.h"
+#include "scheduler/points.h"
 #include "scheduler/trace.h"
 
 namespace seam {
@@ -66,23 +67,21 @@ absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, cons
   return *std::move(loads);
 }
 
-// The schedule with `points` a thread along an axis of rows, if they divide it.
+// The schedule with `points` a thread along an axis of rows, and all of another one with each, if
+// they divide the rows.
 absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
-                                                   int along, int points) {
+                                                   int along, int points, int all_of = -1) {
   Schedule with = s;
   with.points = points;
   with.along = along;
-  // Where the axis in which memory runs has fewer, the next slower one has the rest.
-  const bool spills = along + 1 == static_cast<int>(sized.shape.rows.size());
-  for (; points > 1; --along) {
-    if (along < 0) return std::nullopt;
-    const SymInt extent = sized.shape.axes.extent(sized.shape.rows[along]);
+  with.all_of = all_of;
+  const absl::StatusOr<GroupShape> shape = PointsAsOneRow(*sized.group, sized.shape, with);
+  if (!shape.ok()) return std::nullopt;
+  for (const auto& [axis, of_axis] : shape->along) {
+    const SymInt extent = shape->axes.extent(axis);
     SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, extent));
-    const bool fewer = spills && extent.is_constant() && elements > 0 && elements < points;
-    const int of_axis = fewer ? static_cast<int>(elements) : points;
-    if (elements == 0 || elements % of_axis != 0 || points % of_axis != 0) return std::nullopt;
+    if (elements == 0 || elements % of_axis != 0) return std::nullopt;
     AddMultiples(sized, FreeSymbols(extent), of_axis, with);
-    points /= of_axis;
   }
   return with;
 }
@@ -239,7 +238,6 @@ absl::StatusOr<std::optional<double>> WordsByElement(const SizedGroup& sized, co
 // (kernel/wide_accesses.h).
 absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
                                                         const Schedule& s) {
-  constexpr int64_t kFew = 4;
   std::vector<Schedule> found;
   if (!s.outer || sized.columns > 1 || sized.shape.crossed() || sized.shape.rows.empty())
     return found;
@@ -252,9 +250,9 @@ absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
   const auto add = [&](int along, int all_of) -> absl::Status {
     for (int points = std::clamp(16 / sized.narrowest_bytes, 2, kMostPoints); points > 1;
          points /= 2) {
-      SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, one, along, points));
+      SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with,
+                            WithPoints(sized, one, along, points, all_of));
       if (!with) continue;
-      with->all_of = all_of;
       AddDivisibility(sized, 2 * points, *with);
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
       const int64_t ctas = sized.rows / points / with->threads();
@@ -269,7 +267,7 @@ absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
   for (int few = s.tiles ? 0 : 1; few <= last; ++few) {
     const std::optional<int64_t> of_all =
         sized.shape.axes.extent(sized.shape.rows[few]).maybe_int();
-    if (!of_all || *of_all < 2 || *of_all > kFew) continue;
+    if (!of_all || *of_all < 2 || *of_all > kMostOfAll) continue;
     const int along = few == last ? last - 1 : last;
     if (along >= 0) SEAM_RETURN_IF_ERROR(add(along, few));
   }
@@ -352,6 +350,7 @@ absl::StatusOr<std::vector<Schedule>> OtherPoints(const SizedGroup& sized, const
   std::vector<Schedule> others;
   Schedule one = s;
   one.points = 1;
+  one.all_of = -1;
   if (s.points > 1 && s.kind == SchedulerKind::kPointwise)
     one.vector = std::min(s.vector * s.points, std::clamp(16 / sized.narrowest_bytes, 1, 8));
   SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, one));

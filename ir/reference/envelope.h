@@ -59,15 +59,16 @@ absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
 // NaN. The error says how many elements are wrong and shows the first: index, range, value.
 absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual);
 
+// Runs with which a range is told from what is wrong.
+inline constexpr int kMostRuns = 200;
+
 // CheckWithin of each output. Where few elements are outside their ranges, `envelopes`, which
-// MakeEnvelopes made of the same fusion and inputs, are widened by some 200 runs more: they tell
-// what is wrong from a range whose ends take several roundings in certain directions, as of
-// d[i] - d[i - 1] with d = x - mean(x). No more runs than `most_runs` in all.
-absl::StatusOr<std::vector<absl::Status>> CheckOutputs(const Fusion& fusion,
-                                                       const SymbolBindings& given,
-                                                       absl::Span<const HostTensor> inputs,
-                                                       absl::Span<const HostTensor> actual,
-                                                       std::vector<Envelope>& envelopes,
-                                                       uint64_t seed = 1, int most_runs = 200);
+// MakeEnvelopes made of the same fusion and inputs, are widened by more runs, up to `most_runs`
+// in all: they tell what is wrong from a range whose ends take several roundings in certain
+// directions, as of d[i] - d[i - 1] with d = x - mean(x).
+absl::StatusOr<std::vector<absl::Status>> CheckOutputs(
+    const Fusion& fusion, const SymbolBindings& given, absl::Span<const HostTensor> inputs,
+    absl::Span<const HostTensor> actual, std::vector<Envelope>& envelopes, uint64_t seed = 1,
+    int most_runs = kMostRuns);
 
 }  // namespace seam

@@ -4,10 +4,12 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "ir/dtype.h"
 #include "ir/scalar.h"
 
@@ -26,6 +28,13 @@ int64_t ConstantOf(SymInt e) {
 struct Family {
   Load like;                                       // With that constant 0.
   std::map<int64_t, std::vector<size_t>> members;  // By the constant: statements of the block.
+};
+
+// In the order of the statements.
+using Key = std::tuple<int, CacheHint, SymInt, SymInt, bool, uint64_t>;
+struct Families {
+  std::vector<Family> all;
+  absl::flat_hash_map<Key, size_t> by_key;
 };
 
 Load WithoutFill(const Store& store) {
@@ -90,23 +99,20 @@ class Widener {
     }
   }
 
-  void Join(const Load& access, size_t at, std::vector<Family>& families) const {
+  void Join(const Load& access, size_t at, Families& families) const {
     if (!access.index.is_valid()) return;  // The verifier will say so.
     const int64_t constant = ConstantOf(access.index);
     const SymInt rest = access.index - constant;
     const DType dtype = kernel_.buffers[access.array].dtype;
-    const auto alike = [&](const Family& f) {
-      const Load& like = f.like;
-      return like.array == access.array && like.hint == access.hint && like.index.is_same(rest) &&
-             like.predicate.is_same(access.predicate) && like.fills == access.fills &&
-             EncodeBits(dtype, like.fill) == EncodeBits(dtype, access.fill);
-    };
-    auto family = absl::c_find_if(families, alike);
-    if (family == families.end()) {
-      family = families.insert(families.end(), {access, {}});
-      family->like.index = rest;
+    const auto [known, first] =
+        families.by_key.try_emplace(Key(access.array, access.hint, rest, access.predicate,
+                                        access.fills, EncodeBits(dtype, access.fill)),
+                                    families.all.size());
+    if (first) {
+      families.all.push_back({access, {}});
+      families.all.back().like.index = rest;
     }
-    family->members[constant].push_back(at);
+    families.all[known->second].members[constant].push_back(at);
   }
 
   // `width` elements from `first` on, where one access may take them.
@@ -129,10 +135,10 @@ class Widener {
   }
 
   void EndRun() {
-    for (Family& family : loads_) JoinFamily(family, true);
-    for (Family& family : stores_) JoinFamily(family, false);
-    loads_.clear();
-    stores_.clear();
+    for (Family& family : loads_.all) JoinFamily(family, true);
+    for (Family& family : stores_.all) JoinFamily(family, false);
+    loads_ = {};
+    stores_ = {};
   }
 
   void JoinFamily(Family& family, bool load) {
@@ -192,8 +198,8 @@ class Widener {
 
   Kernel& kernel_;
   Block& block_;
-  std::vector<Family> loads_, stores_;  // Of the statements since the last loop or barrier.
-  std::vector<Block> before_;           // What comes before each statement.
+  Families loads_, stores_;    // Of the statements since the last loop or barrier.
+  std::vector<Block> before_;  // What comes before each statement.
   Block behind_;
 };
 

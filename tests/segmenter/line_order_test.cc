@@ -150,7 +150,7 @@ TEST(LineOrderTest, RandomGraphs) {
 #ifdef SEAM_SANITIZE
   constexpr uint32_t kSeeds = 4;  // Each is cut many times over, slowly here.
 #else
-  constexpr uint32_t kSeeds = 40;
+  constexpr uint32_t kSeeds = 80;
 #endif
   for (uint32_t seed = 0; seed < kSeeds; ++seed) {
     const int size = 3 + static_cast<int>(seed * 7 % 38);
