@@ -210,11 +210,14 @@ int SignificandBits(DType dtype) {
 double UlpOf(DType dtype, double value) {
   static constexpr int kMinExponents[] = {-1022, -126, -14, -126, -6, -14};
   if (!IsFloat(dtype)) return 1;
-  const double magnitude = std::fmin(std::fabs(value), MaxFinite(dtype));  // Of NaN: the largest.
-  const int min_exponent = kMinExponents[static_cast<int>(dtype)];
+  double magnitude = std::fabs(value);
+  if (!(magnitude < MaxFinite(dtype))) magnitude = MaxFinite(dtype);  // That of NaN as well.
+  // The reference asks for every element of every run: by the bits of an f64, without libm.
+  const int of_value = static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023;
   const int exponent =
-      magnitude == 0 ? min_exponent : std::max(std::ilogb(magnitude), min_exponent);
-  return std::ldexp(1.0, exponent - (SignificandBits(dtype) - 1));
+      std::max(of_value, kMinExponents[static_cast<int>(dtype)]) - (SignificandBits(dtype) - 1);
+  return exponent >= -1022 ? std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52)
+                           : std::bit_cast<double>(uint64_t{1} << (exponent + 1074));
 }
 
 void CastScalars(DType from, DType to, const Scalar* values, Scalar* results, size_t n) {

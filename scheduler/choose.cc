@@ -227,25 +227,31 @@ void AddLines(const SizedGroup& sized, Schedule& s) {
   AddMultiples(sized, symbols, static_cast<int>(line), s);
 }
 
-absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
+absl::StatusOr<std::vector<std::vector<AxisId>>> OrdersOfLarge(const SizedGroup& sized) {
   const Fusion& group = *sized.group;
   SEAM_ASSIGN_OR_RETURN(const TensorBytes tensors,
                         BytesOfTensors(group, Sizes(group, sized.context)));
+  std::vector<std::vector<AxisId>> orders;
+  for (ValId v : LargeOf(tensors))
+    absl::c_move(MemoryOrders(group, sized.shape, v), std::back_inserter(orders));
+  return orders;
+}
+
+absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
   bool along_rows = false, along_columns = false;
   const auto is_row = [&](AxisId a) { return absl::c_linear_search(sized.shape.rows, a); };
   const auto column =
       std::find_if_not(sized.shape.order.rbegin(), sized.shape.order.rend(), is_row);
   if (sized.shape.rows.empty() || column == sized.shape.order.rend()) return false;
-  for (ValId v : LargeOf(tensors)) {
-    for (const std::vector<AxisId>& order : MemoryOrders(group, sized.shape, v)) {
-      if (absl::c_all_of(order, is_row)) continue;
-      const AxisId fastest = order.back();
-      const bool of_rows = fastest == sized.shape.rows.back(), of_columns = fastest == *column;
-      // One that lies along another axis has single elements everywhere.
-      if (!of_rows && !of_columns) return false;
-      along_rows |= of_rows;
-      along_columns |= of_columns;
-    }
+  SEAM_ASSIGN_OR_RETURN(const std::vector<std::vector<AxisId>> orders, OrdersOfLarge(sized));
+  for (const std::vector<AxisId>& order : orders) {
+    if (absl::c_all_of(order, is_row)) continue;
+    const AxisId fastest = order.back();
+    const bool of_rows = fastest == sized.shape.rows.back(), of_columns = fastest == *column;
+    // One that lies along another axis has single elements everywhere.
+    if (!of_rows && !of_columns) return false;
+    along_rows |= of_rows;
+    along_columns |= of_columns;
   }
   return along_rows && along_columns;
 }

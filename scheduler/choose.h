@@ -64,6 +64,9 @@ void AddMultiples(const SizedGroup& sized, const std::vector<const SymNode*>& sy
 // columns are multiples of.
 void AddLines(const SizedGroup& sized, Schedule& schedule);
 
+// The axes along which each large tensor's elements lie, slow to fast (MemoryOrders).
+absl::StatusOr<std::vector<std::vector<AxisId>>> OrdersOfLarge(const SizedGroup& sized);
+
 // Whether some large tensors of rows and columns have neighbours along the rows, others along the
 // columns.
 absl::StatusOr<bool> LieAcross(const SizedGroup& sized);

@@ -233,6 +233,26 @@ absl::StatusOr<std::optional<double>> WordsByElement(const SizedGroup& sized, co
   return words / (shape.points * s.vector * (s.tiles ? s.registers : 1));
 }
 
+// Whether what lanes have beside each other lies beside each other in every large tensor too, but
+// for axes of which each thread has all. Where it does not, as in a tensor that lies across the
+// others, each lane moves a sector of its own for every element.
+absl::StatusOr<bool> LieBesideEachOther(const SizedGroup& sized, const Schedule& with) {
+  SEAM_ASSIGN_OR_RETURN(const GroupShape shape, PointsAsOneRow(*sized.group, sized.shape, with));
+  const auto has_all = [&](AxisId axis) {
+    return absl::c_any_of(shape.along, [&](const GroupShape::PointsOfAxis& along) {
+      return along.axis == axis && shape.axes.extent(axis).is_same(along.points);
+    });
+  };
+  const auto of_lanes = [&](const std::vector<AxisId>& order) -> std::optional<AxisId> {
+    const auto axis = std::find_if_not(order.rbegin(), order.rend(), has_all);
+    return axis == order.rend() ? std::nullopt : std::optional(*axis);
+  };
+  SEAM_ASSIGN_OR_RETURN(const std::vector<std::vector<AxisId>> orders, OrdersOfLarge(sized));
+  return absl::c_all_of(orders, [&](const std::vector<AxisId>& order) {
+    return order.empty() || of_lanes(order) == of_lanes(shape.rows);
+  });
+}
+
 // Points along the axis in which memory runs, each traced by itself: what is read at several of
 // them, or by no vector, is loaded once, in the widest accesses that it makes
 // (kernel/wide_accesses.h).
@@ -253,6 +273,8 @@ absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
       SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with,
                             WithPoints(sized, one, along, points, all_of));
       if (!with) continue;
+      SEAM_ASSIGN_OR_RETURN(const bool beside, LieBesideEachOther(sized, *with));
+      if (!beside) continue;
       AddDivisibility(sized, 2 * points, *with);
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
       const int64_t ctas = sized.rows / points / with->threads();

@@ -1,6 +1,7 @@
 #include "scheduler/kernel/wide_accesses.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -115,13 +116,8 @@ class Widener {
     families.all[known->second].members[constant].push_back(at);
   }
 
-  // `width` elements from `first` on, where one access may take them.
+  // `width` elements from `first` on, where there are enough of them for one access.
   std::optional<Wide> WideAt(const Family& family, int64_t first, int width, bool load) const {
-    const Buffer& buffer = kernel_.buffers[family.like.array];
-    if (width * DTypeBytes(buffer.dtype) > std::min(kMostBytes, buffer.alignment_bytes) ||
-        !ProvablyDivisible(family.like.index + first, width)) {
-      return std::nullopt;
-    }
     Wide wide{first, width, {}};
     int present = 0;
     for (auto it = family.members.lower_bound(first);
@@ -129,9 +125,11 @@ class Widener {
       for (size_t at : it->second)
         wide.members.emplace_back(at, static_cast<int>(it->first - first));
     }
-    const bool spares = load && present > 1 && 2 * present >= width &&
-                        ProvablyDivisible(buffer.num_elements, width);
-    return present == width || spares ? std::make_optional(wide) : std::nullopt;
+    if (present == width) return wide;
+    const bool most = load && present > 1 && 2 * present >= width;
+    return most && ProvablyDivisible(kernel_.buffers[family.like.array].num_elements, width)
+               ? std::make_optional(wide)
+               : std::nullopt;
   }
 
   void EndRun() {
@@ -143,15 +141,27 @@ class Widener {
 
   void JoinFamily(Family& family, bool load) {
     std::map<int64_t, std::vector<size_t>>& members = family.members;
+    if (members.size() < 2) return;
     // Two stores to one element keep their order.
     const bool twice = absl::c_any_of(members, [](const auto& m) { return m.second.size() > 1; });
     if (!load && twice) return;
-    for (int width = kMostBytes; width > 1; width /= 2) {
+    const Buffer& buffer = kernel_.buffers[family.like.array];
+    const int most_bytes = std::min(kMostBytes, buffer.alignment_bytes);
+    for (int width = most_bytes / DTypeBytes(buffer.dtype); width > 1; width /= 2) {
+      // Proofs take longest: one for each place that a wide access may start at.
+      std::array<std::optional<bool>, kMostBytes> aligned;
+      const auto is_aligned = [&](int64_t first) {
+        std::optional<bool>& known = aligned[(first % width + width) % width];
+        if (!known) known = ProvablyDivisible(family.like.index + first, width);
+        return *known;
+      };
       for (auto it = members.begin(); it != members.end();) {
         const int64_t constant = it->first;
         std::optional<Wide> wide;
-        for (int64_t first = constant - width + 1; first <= constant && !wide; ++first)
+        for (int64_t first = constant - width + 1; first <= constant && !wide; ++first) {
           wide = WideAt(family, first, width, load);
+          if (wide && !is_aligned(first)) wide.reset();
+        }
         if (!wide) {
           ++it;
           continue;

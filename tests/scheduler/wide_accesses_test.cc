@@ -268,5 +268,29 @@ TEST(WideAccesses, ImagesWhoseChannelsMoveAreChosenSo) {
   EXPECT_EQ(odd->points, 1) << odd->ToString();
 }
 
+// Points along one axis are far from each other in a tensor that lies across: tiles have both.
+TEST(WideAccesses, NotOfTensorsThatLieAcross) {
+  ScheduleContext context;
+  context.alignment_bytes = 16;
+  context.device = *FindDevice("h100");
+  const Fusion group = *ParseFusion(R"(fusion across {
+  symbol N
+  symbol M
+  input x: f32[N, M]
+  input y: f32[M, N]
+  z = permute(x, axes=[1, 0]) + y
+  output z
+})");
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{8192, 8192}, {8190, 8192}, {1024, 1 << 20}}) {
+    context.sizes = sizes;
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kPointwise)->choose(group, context);
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_TRUE(s->tiles) << s->ToString();
+    EXPECT_EQ(s->points, 1) << s->ToString();
+  }
+}
+
 }  // namespace
 }  // namespace seam::testing
