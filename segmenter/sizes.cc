@@ -17,6 +17,11 @@ constexpr int64_t kDefaultExtent = 1024;
 
 int64_t SizeHints::Extent(SymInt extent) const {
   if (const auto constant = extent.maybe_int()) return *constant;
+  const auto known = extents_.find(extent.node());
+  return known == extents_.end() ? Compute(extent) : known->second;
+}
+
+int64_t SizeHints::Compute(SymInt extent) const {
   const absl::StatusOr<int64_t> value =
       Evaluate(extent, [&](const SymNode* symbol) -> std::optional<int64_t> {
         const auto it = symbols_.find(std::string(symbol->name));
@@ -28,15 +33,11 @@ int64_t SizeHints::Extent(SymInt extent) const {
 absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSizes& bindings,
                                             const CrossingTypes* types) {
   SizeHints hints;
-  constexpr int64_t kUnknown = -1;
-  std::vector<int64_t> known;  // By the number of a node of the ShapeEnv.
   std::vector<SymInt> extents;
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
     for (const IterDomain& d : fusion.domain(ValId(i))) {
       if (!d.extent.is_symbolic()) continue;
-      const uint32_t id = d.extent.node()->id;
-      if (id >= known.size()) known.resize(id + 1, kUnknown);
-      if (std::exchange(known[id], 0) == kUnknown) extents.push_back(d.extent);
+      if (hints.extents_.try_emplace(d.extent.node(), 0).second) extents.push_back(d.extent);
     }
   }
   for (SymInt extent : extents) {
@@ -63,7 +64,7 @@ absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSi
         "the graph has no symbol ", name,
         names.empty() ? "; it has none" : absl::StrCat("; it has ", absl::StrJoin(names, ", "))));
   }
-  for (SymInt extent : extents) known[extent.node()->id] = hints.Extent(extent);
+  for (SymInt extent : extents) hints.extents_[extent.node()] = hints.Compute(extent);
   hints.bytes_.reserve(fusion.num_vals());
   hints.types_.reserve(fusion.num_vals());
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
@@ -71,8 +72,7 @@ absl::StatusOr<SizeHints> SizeHints::Create(const Fusion& fusion, const SymbolSi
     int64_t bytes = DTypeBytes(type);
     bool empty = false;
     for (const IterDomain& d : fusion.domain(ValId(i))) {
-      const auto constant = d.extent.maybe_int();
-      const int64_t extent = constant.has_value() ? *constant : known[d.extent.node()->id];
+      const int64_t extent = hints.Extent(d.extent);
       empty |= extent == 0;
       if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMostBytes) bytes = kMostBytes;
     }

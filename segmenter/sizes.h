@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "ir/fusion.h"
@@ -54,7 +55,11 @@ class SizeHints {
   absl::Span<const int64_t> bytes() const { return bytes_; }  // Per value.
 
  private:
+  int64_t Compute(SymInt extent) const;
+
   SymbolSizes symbols_;
+  // Of the values' extents: what asks for prices asks for them again and again.
+  absl::flat_hash_map<const SymNode*, int64_t> extents_;
   std::vector<int64_t> bytes_;
   std::vector<DType> types_;
 };
