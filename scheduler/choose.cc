@@ -1,6 +1,7 @@
 #include "scheduler/choose.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <optional>
 

@@ -233,10 +233,11 @@ absl::StatusOr<std::optional<double>> WordsByElement(const SizedGroup& sized, co
   return words / (shape.points * s.vector * (s.tiles ? s.registers : 1));
 }
 
-// Whether what lanes have beside each other lies beside each other in every large tensor too, but
-// for axes of which each thread has all. Where it does not, as in a tensor that lies across the
-// others, each lane moves a sector of its own for every element.
-absl::StatusOr<bool> LieBesideEachOther(const SizedGroup& sized, const Schedule& with) {
+// Whether what lanes have beside each other lies beside each other in every large tensor too, whose
+// axes lie in these orders, but for axes of which each thread has all. Where it does not, as in a
+// tensor that lies across the others, each lane moves a sector of its own for every element.
+absl::StatusOr<bool> LieBesideEachOther(const SizedGroup& sized, const Schedule& with,
+                                        const std::vector<std::vector<AxisId>>& orders) {
   SEAM_ASSIGN_OR_RETURN(const GroupShape shape, PointsAsOneRow(*sized.group, sized.shape, with));
   const auto has_all = [&](AxisId axis) {
     return absl::c_any_of(shape.along, [&](const GroupShape::PointsOfAxis& along) {
@@ -247,7 +248,6 @@ absl::StatusOr<bool> LieBesideEachOther(const SizedGroup& sized, const Schedule&
     const auto axis = std::find_if_not(order.rbegin(), order.rend(), has_all);
     return axis == order.rend() ? std::nullopt : std::optional(*axis);
   };
-  SEAM_ASSIGN_OR_RETURN(const std::vector<std::vector<AxisId>> orders, OrdersOfLarge(sized));
   return absl::c_all_of(orders, [&](const std::vector<AxisId>& order) {
     return order.empty() || of_lanes(order) == of_lanes(shape.rows);
   });
@@ -267,13 +267,14 @@ absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, 1, one));
   one.facts.clear();
   one.row_warps = s.tiles ? 4 : std::min(s.row_warps, 4);
+  SEAM_ASSIGN_OR_RETURN(const std::vector<std::vector<AxisId>> orders, OrdersOfLarge(sized));
   const auto add = [&](int along, int all_of) -> absl::Status {
     for (int points = std::clamp(16 / sized.narrowest_bytes, 2, kMostPoints); points > 1;
          points /= 2) {
       SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with,
                             WithPoints(sized, one, along, points, all_of));
       if (!with) continue;
-      SEAM_ASSIGN_OR_RETURN(const bool beside, LieBesideEachOther(sized, *with));
+      SEAM_ASSIGN_OR_RETURN(const bool beside, LieBesideEachOther(sized, *with, orders));
       if (!beside) continue;
       AddDivisibility(sized, 2 * points, *with);
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));

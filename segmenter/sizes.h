@@ -58,7 +58,7 @@ class SizeHints {
   int64_t Compute(SymInt extent) const;
 
   SymbolSizes symbols_;
-  // Of the values' extents: what asks for prices asks for them again and again.
+  // Of the fusion's extents, which prices ask for again and again. It outlives this.
   absl::flat_hash_map<const SymNode*, int64_t> extents_;
   std::vector<int64_t> bytes_;
   std::vector<DType> types_;
