@@ -17,7 +17,7 @@
 namespace seam::tool {
 namespace {
 
-struct Options {
+struct BenchArguments {
   Narrowing narrow_edges = Narrowing::kExact;
   std::string graph, json;
   std::vector<std::string> settings;
@@ -32,7 +32,7 @@ nlohmann::ordered_json ToJson(const BenchTimes& times) {
 }
 
 // Tunes every group and prints what came of it.
-int TuneGraph(const Options& options, const Executable& executable,
+int TuneGraph(const BenchArguments& options, const Executable& executable,
               absl::Span<const SymbolValue> symbols, nlohmann::ordered_json* json) {
   const std::unique_ptr<TunedSchedules> store = TunedSchedules::FromEnvironment();
   TuneOptions tune;
@@ -49,7 +49,7 @@ int TuneGraph(const Options& options, const Executable& executable,
   return status.ok() ? kGood : Fail(status);
 }
 
-int Run(const Options& options) {
+int Run(const BenchArguments& options) {
   absl::StatusOr<Fusion> fusion = LoadGraph(options.graph);
   if (!fusion.ok()) return Fail(kBadGraph, fusion.status().message());
   Sizes sizes;
@@ -132,7 +132,7 @@ int Run(const Options& options) {
 }  // namespace
 
 void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<BenchArguments>();
   CLI::App* bench = app.add_subcommand("bench", "Time a graph on the GPU beside a copy kernel");
   AddGraphArgument(*bench, &options->graph);
   AddSetOption(*bench, &options->settings, "Others get 1024, within their ranges.");

@@ -17,7 +17,7 @@
 namespace seam::tool {
 namespace {
 
-struct Options {
+struct CompileArguments {
   Narrowing narrow_edges = Narrowing::kExact;
   std::string graph, segmentation, arch = "sm_90a", directory = ".";
   std::vector<std::string> settings;
@@ -32,8 +32,9 @@ std::string FreeName(const std::string& name, std::set<std::string>& taken) {
 }
 
 // Writes the files of every kernel and both reports; returns the text report.
-absl::StatusOr<std::string> WriteReports(const Options& options, const Executable& executable,
-                                         const Sizes& sizes, absl::Span<const GroupReport> groups) {
+absl::StatusOr<std::string> WriteReports(const CompileArguments& options,
+                                         const Executable& executable, const Sizes& sizes,
+                                         absl::Span<const GroupReport> groups) {
   SEAM_RETURN_IF_ERROR(MakeDirectories(options.directory));
   const auto write = [&](const std::string& file, absl::string_view content) {
     return WriteOutput(absl::StrCat(options.directory, "/", file), content);
@@ -96,7 +97,7 @@ absl::StatusOr<std::string> WriteReports(const Options& options, const Executabl
   return text;
 }
 
-int Run(const Options& options) {
+int Run(const CompileArguments& options) {
   absl::StatusOr<Fusion> fusion = LoadGraph(options.graph);
   if (!fusion.ok()) return Fail(kBadGraph, fusion.status().message());
   Sizes sizes;
@@ -135,7 +136,7 @@ int Run(const Options& options) {
 }  // namespace
 
 void AddCompileCommand(CLI::App& app, std::vector<Command>& commands) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompileArguments>();
   CLI::App* compile = app.add_subcommand(
       "compile", "Compile a graph's kernels; write their text, code and figures");
   AddGraphArgument(*compile, &options->graph);

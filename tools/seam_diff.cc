@@ -9,13 +9,13 @@
 namespace seam::tool {
 namespace {
 
-struct Options {
+struct DiffArguments {
   CutOptions left, right;
   std::string format = "text", path;
   bool check = false;
 };
 
-int RunDiff(Options options) {
+int RunDiff(DiffArguments options) {
   options.right.graph = options.left.graph;
   options.right.settings = options.left.settings;
   std::unique_ptr<Cut> left, right;
@@ -36,7 +36,7 @@ int RunDiff(Options options) {
 }  // namespace
 
 void AddDiffCommand(CLI::App& app, std::vector<Command>& commands) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DiffArguments>();
   CLI::App* diff = app.add_subcommand("diff", "Compare two ways to cut a graph");
   AddGraphArgument(*diff, &options->left.graph);
   diff->add_option(

@@ -12,13 +12,13 @@
 namespace seam::tool {
 namespace {
 
-struct Options {
+struct ExplainArguments {
   CutOptions cut;
   std::vector<std::string> values;
   std::string path;
 };
 
-int RunExplain(const Options& options) {
+int RunExplain(const ExplainArguments& options) {
   if (options.values.size() == 1)
     return Fail(kWrongUsage, "explain takes no value, or two of which to tell why they are apart");
   std::unique_ptr<Cut> cut;
@@ -38,7 +38,7 @@ int RunExplain(const Options& options) {
 }  // namespace
 
 void AddExplainCommand(CLI::App& app, std::vector<Command>& commands) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExplainArguments>();
   options->cut.trace = true;
   CLI::App* explain = app.add_subcommand(
       "explain", "Tell why two values are in one kernel or in two, or the story of all merges");

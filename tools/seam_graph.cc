@@ -106,10 +106,10 @@ int RunOps(const std::string& filter) {
 }  // namespace
 
 void AddGraphCommands(CLI::App& app, std::vector<Command>& commands) {
-  struct Options {
+  struct GraphArguments {
     std::string graph, path, filter;
   };
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GraphArguments>();
 
   CLI::App* verify =
       app.add_subcommand("verify", "Check a graph: syntax, types, shapes, every invariant");

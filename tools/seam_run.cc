@@ -27,7 +27,7 @@
 namespace seam::tool {
 namespace {
 
-struct Options {
+struct RunArguments {
   std::string graph, segmentation, backend = "auto", device;
   std::string output_directory;
   std::vector<std::string> settings, inputs;
@@ -165,7 +165,7 @@ std::string FirstDifference(const HostTensor& before, const HostTensor& now) {
 }
 
 // Runs again, into memory with other bytes each time. Returns the differences, a line an output.
-absl::StatusOr<std::string> Repeat(const Executable& executable, const Options& options,
+absl::StatusOr<std::string> Repeat(const Executable& executable, const RunArguments& options,
                                    absl::Span<const SymbolValue> symbols,
                                    absl::Span<const HostTensor> inputs,
                                    absl::Span<const HostTensor> first) {
@@ -197,7 +197,7 @@ std::string Number(double value) {
 }
 
 // One line per output. Returns whether all checks that were asked for passed.
-absl::StatusOr<bool> Compare(const Fusion& fusion, const Options& options,
+absl::StatusOr<bool> Compare(const Fusion& fusion, const RunArguments& options,
                              absl::Span<const SymbolValue> symbols,
                              absl::Span<const HostTensor> inputs,
                              absl::Span<const HostTensor> actual) {
@@ -239,7 +239,7 @@ absl::StatusOr<bool> Compare(const Fusion& fusion, const Options& options,
   return good;
 }
 
-int Run(const Options& options) {
+int Run(const RunArguments& options) {
   absl::StatusOr<Fusion> fusion = LoadGraph(options.graph);
   if (!fusion.ok()) return Fail(kBadGraph, fusion.status().message());
   Sizes sizes;
@@ -322,7 +322,7 @@ int Run(const Options& options) {
 }  // namespace
 
 void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunArguments>();
   CLI::App* run = app.add_subcommand(
       "run", "Run a graph on random or given inputs and compare with the reference");
   AddGraphArgument(*run, &options->graph);

@@ -17,14 +17,14 @@
 namespace seam::tool {
 namespace {
 
-struct Options {
+struct SegmentArguments {
   CutOptions cut;
   PageOptions page;
   std::string format = "text", path;
 };
 
-absl::StatusOr<std::string> Describe(const Options& options, const SegmentedFusion& segmented,
-                                     const DumpOptions& dump,
+absl::StatusOr<std::string> Describe(const SegmentArguments& options,
+                                     const SegmentedFusion& segmented, const DumpOptions& dump,
                                      absl::Span<const GroupReport> schedules) {
   if (options.format == "dot") return DumpDot(segmented, dump);
   if (options.format == "svg") return DumpSvg(segmented, dump);
@@ -51,7 +51,7 @@ absl::StatusOr<std::string> Describe(const Options& options, const SegmentedFusi
   return text;
 }
 
-int RunSegment(const Options& options) {
+int RunSegment(const SegmentArguments& options) {
   if (!options.page.device.empty()) {
     if (const auto device = FindDevice(options.page.device); !device.ok()) {
       return Fail(kWrongUsage, absl::StrCat("--device: ", device.status().message()));
@@ -84,7 +84,7 @@ int RunSegment(const Options& options) {
 }  // namespace
 
 void AddSegmentCommand(CLI::App& app, std::vector<Command>& commands) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SegmentArguments>();
   CLI::App* segment = app.add_subcommand(
       "segment", "Cut a graph into kernels and show the groups and what joins them");
   AddGraphArgument(*segment, &options->cut.graph);
