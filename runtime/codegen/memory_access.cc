@@ -216,6 +216,20 @@ std::string AccessFunctions::Load(absl::string_view pointer, int bytes, CacheHin
   return absl::StrCat(name, "(", pointer, ")");
 }
 
+std::string AccessFunctions::LoadIf(absl::string_view predicate, absl::string_view pointer,
+                                    int bytes, absl::string_view otherwise) {
+  const std::string name = absl::StrCat("access_load_if_", bytes);
+  definitions_.insert(
+      absl::StrCat("__device__ __forceinline__ unsigned ", name,
+                   "(bool there, const void* pointer, unsigned piece) {\n#if __CUDA_ARCH__ >= 800\n"
+                   "  asm(\"{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global.nc",
+                   SuffixOf(bytes),
+                   " %0, [%1]; }\" : \"+r\"(piece) : \"l\"(pointer), \"r\"((unsigned)there));\n",
+                   "#else\n  if (there) piece = *(const ", PointerType(bytes),
+                   "*)pointer;\n#endif\n", "  return piece;\n}\n"));
+  return absl::StrCat(name, "(", predicate, ", ", pointer, ", ", otherwise, ")");
+}
+
 std::string AccessFunctions::Join(absl::Span<const std::string> pieces, absl::string_view bit,
                                   bool halves) {
   const auto call = [&](absl::string_view name) {

@@ -35,6 +35,11 @@ class AccessFunctions {
   // An expression of PieceType (of `unsigned` below 4 bytes): the piece at `pointer`. `written`:
   // this kernel may also write there.
   std::string Load(absl::string_view pointer, int bytes, kernel::CacheHint hint, bool written);
+  // An expression of `unsigned`: the piece of at most 4 bytes at `pointer`, where this kernel
+  // writes nothing, if `predicate` holds, else `otherwise`. One instruction: the compiler makes a
+  // branch of a load that C++ makes conditional, and computes the address in it.
+  std::string LoadIf(absl::string_view predicate, absl::string_view pointer, int bytes,
+                     absl::string_view otherwise);
   // An expression of uint4: 16 bytes from bit `bit` of three uint2 or two uint4 that follow each
   // other on, a multiple of 32 inside the first; of three also of 16, if `halves`.
   std::string Join(absl::Span<const std::string> pieces, absl::string_view bit, bool halves);

@@ -338,19 +338,28 @@ absl::Status Expander::ExpandPass(int pass) {
       }
       SpaceState first = LoadFirstStep(ids, space_index, held, backward);
       if (!backward) find_pivots(first);
-      if (backward || !held.is_same(0)) {
-        const SymInt turn =
-            out_.env->FreshSymbol(backward ? "behind" : "ahead", 0, space.steps - 1);
-        w_.Loop(turn, space.steps - held, false, [&] {
-          const SymInt at = backward ? space.steps - 1 - turn : held + turn;
-          w_.Bind(space.step, w_.Index(DType::I64, at));
-          step();
-        });
+      const auto all_steps = [&] {
+        if (backward || !held.is_same(0)) {
+          const SymInt turn =
+              out_.env->FreshSymbol(backward ? "behind" : "ahead", 0, space.steps - 1);
+          w_.Loop(turn, space.steps - held, false, [&] {
+            const SymInt at = backward ? space.steps - 1 - turn : held + turn;
+            w_.Bind(space.step, w_.Index(DType::I64, at));
+            step();
+          });
+        } else {
+          w_.Loop(space.step, space.steps, false, step);
+        }
+        next_step_ = {};
+        if (!held.is_same(0)) OverHeldSteps(ids, space_index, held, step);
+      };
+      const bool alone = by_step.empty() && copied_.empty() && async_.empty() && !options_.blocks &&
+                         absl::c_none_of(accumulators, [&](auto& a) { return IsStreamed(a); });
+      if (alone) {
+        WhereRows(all_steps);
       } else {
-        w_.Loop(space.step, space.steps, false, step);
+        all_steps();
       }
-      next_step_ = {};
-      if (!held.is_same(0)) OverHeldSteps(ids, space_index, held, step);
     }
     for (const Accumulator& a : accumulators) {
       if (a.pivot >= 0) Unshift(a);

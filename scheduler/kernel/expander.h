@@ -364,6 +364,7 @@ class Expander {
   bool MergesByRow(const std::vector<Accumulator>& accumulators) const;
   bool EndsInVector() const;
   void OverVectorsOrRows(absl::FunctionRef<void()> passes);
+  void WhereRows(absl::FunctionRef<void()> body);
   void SwapRowView();
   absl::Status MergeParts(int pass);
   void MergeByRow(const std::vector<Accumulator>& accumulators,

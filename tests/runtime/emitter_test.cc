@@ -228,6 +228,42 @@ TEST(EmitterTest, WhatLoadsBringIsAwaited) {
   EXPECT_THAT(Text(packed), HasSubstr("seam_await_loaded(f[0] | f[1] | f[2] | f[3]);"));
 }
 
+// Of an element, where only some threads go through a loop and nobody writes what they load.
+TEST(EmitterTest, LoadsOfSomeThreadsAreOneInstruction) {
+  std::vector<Kernel> kernels;
+  const auto text = [&](DType dtype, bool of_threads, bool unrolled, bool written) {
+    KernelDraft d(absl::StrCat("some_", kernels.size()));
+    const int x = d.Buffer("x", dtype, 1024, written), y = d.Buffer("y", dtype, 128, true);
+    const int sum = d.Fragment("sum", dtype), in = d.Fragment("in", dtype);
+    const SymInt step = d.Symbol("step", 8);
+    const Scalar one = IsFloat(dtype) ? FloatScalar(1) : IntScalar(1);
+    Emit(&d.k.body, Map{OpKind::Copy, sum, 0, {Operand::Const(dtype, one)}});
+    For loop{step, 8, unrolled, {}};
+    const SymInt index = 128 * step + d.thread;
+    Emit(&loop.body,
+         Load{in, 0, 1, Space::Global, x, index, SymLt(index, 1000), one, CacheHint::Default});
+    Emit(&loop.body, Map{OpKind::Maximum, sum, 0, {Operand::Reg(sum), Operand::Reg(in)}});
+    If branch{of_threads ? SymLt(d.thread, 100) : SymLt(d.block, 100), {}, {}};
+    Emit(&branch.body, std::move(loop));
+    Emit(&d.k.body, std::move(branch));
+    Emit(&d.k.body, Store{sum, 0, 1, Space::Global, y, d.thread});
+    kernels.push_back(d.k);
+    return Text(d.k);
+  };
+  EXPECT_THAT(text(DType::F32, true, false, false),
+              HasSubstr("= __uint_as_float(access_load_if_4("));
+  EXPECT_THAT(text(DType::BF16, true, false, false), HasSubstr(", 0x3f80u)"));  // 1 in bf16.
+  EXPECT_THAT(text(DType::F16, true, false, false), HasSubstr("access_load_if_2("));
+  EXPECT_THAT(text(DType::U8, true, false, false), HasSubstr("access_load_if_1("));
+  EXPECT_THAT(text(DType::I32, true, false, false), HasSubstr("access_load_if_4("));
+  for (const std::string& other :
+       {text(DType::F64, true, false, false), text(DType::F32, false, false, false),
+        text(DType::F32, true, true, false), text(DType::F32, true, false, true)}) {
+    EXPECT_THAT(other, Not(HasSubstr("access_load_if")));
+  }
+  ExpectCompiles(kernels);
+}
+
 TEST(EmitterTest, OneConversionRoundsTwoBf16) {
   KernelDraft d("convert");
   const int x = d.Buffer("x", DType::F32, 256, false), y = d.Buffer("y", DType::BF16, 256, true);

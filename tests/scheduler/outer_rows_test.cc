@@ -17,6 +17,7 @@
 namespace seam {
 namespace {
 
+using ::testing::ContainsRegex;
 using testing::ExpectRight;
 using testing::GroupResult;
 using testing::GroupRun;
@@ -109,6 +110,25 @@ TEST(OuterRows, RowsThatEndInsideAVector) {
     for (const int64_t rows : {6, 10}) {
       ExpectRight(Norm("f32"), Laid({.vector = 4, .lanes = 8, .warps = 2, .force_vector = true},
                                     {{"P", columns}, {"C", rows}}));
+    }
+  }
+}
+
+// Their elements are zeros, whose quotients would take longest of all.
+TEST(OuterRows, ThreadsWithoutARowSkipItsSteps) {
+  const std::string text = R"(fusion shares {
+  symbol P
+  symbol C
+  input x: f32[P, C]
+  y = x / sum(x, axes=[0])[None, :]
+  output y
+})";
+  const Lay lay = {.vector = 4, .lanes = 4, .warps = 2, .split = 2};
+  for (const int64_t rows : {40, 44, 41}) {
+    const GroupResult result = ExpectRight(text, Laid(lay, {{"P", 200}, {"C", rows}}));
+    for (const char* loop : {"for step0", "for behind"}) {
+      EXPECT_THAT(result.kernel_text, ContainsRegex(absl::StrCat(
+                                          "\n *[0-9]+: if [^\n]* < C[^\n]*\n *[0-9]+:   ", loop)));
     }
   }
 }
