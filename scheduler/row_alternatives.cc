@@ -393,7 +393,8 @@ class Rows {
   void TakeInTurn(Schedule s) {
     const int64_t sets = CeilDivide(sized_.rows, s.rows_per_cta());
     s.grid = 0;
-    if (crossed_ && !s.outer && s.cluster == 1) {
+    if (s.outer ? sized_.shape.crosses_all_rows() : crossed_ && s.cluster == 1) {
+      if (s.outer) s.async = chosen_.async;
       const int64_t most = chosen_.persistent ? ResidentCtas(s, device_) : chosen_.grid;
       s.grid = GridOf(s, sets, most);
       if (s.grid == 0) return;

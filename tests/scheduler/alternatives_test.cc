@@ -76,6 +76,19 @@ constexpr char kCrossed[] = R"(fusion crossed {
   output rows
   output columns
 })";
+// Rows that are neighbours, in vectors, and sums that cross them.
+constexpr char kCrossedNeighbours[] = R"(fusion crossed_neighbours {
+  symbol B
+  symbol C
+  symbol T
+  input x: bf16[B, C, T]
+  input g: bf16[B, C, T]
+  gx = cast(g, dtype=f32) * cast(x, dtype=f32)
+  rows = cast(gx - mean(gx, axes=[1], keepdims=true), dtype=bf16)
+  columns = sum(gx, axes=[0, 2])
+  output rows
+  output columns
+})";
 constexpr char kPoints[] = R"(fusion points {
   symbol M
   symbol N
@@ -111,6 +124,7 @@ std::vector<Case> Cases() {
       {"Neighbours", reduction, kGroupNorm, {{"N", 14}, {"K", 10}, {"P", 64}}, 6},
       {"Crossed", reduction, kCrossed, {{"M", 290}, {"N", 64}}, 6},
       {"CrossedOdd", reduction, kCrossed, {{"M", 35}, {"N", 131}}, 3},
+      {"CrossedNeighbours", reduction, kCrossedNeighbours, {{"B", 3}, {"C", 40}, {"T", 760}}, 6},
       {"Points", SchedulerKind::kPointwise, kPoints, {{"M", 19}, {"N", 64}}, 2},
       {"PointsOdd", SchedulerKind::kPointwise, kPoints, {{"M", 19}, {"N", 67}}, 2, 4},
       {"Islands", SchedulerKind::kHorizontal, kIslands, {{"M", 33}, {"N", 12}}, 1, 4},
