@@ -113,6 +113,16 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
   return KeptRows::Of(sized, s);
 }
 
+// Whether vectors hold neighbours that are one call of the random generator, four that begin at a
+// multiple of four: shifted rows, which begin anywhere, call it for each element.
+bool SharesRandomNumbers(const SizedGroup& sized, const Schedule& s) {
+  if (s.vector % 4 != 0) return false;
+  for (uint32_t e = 0; e < sized.group->num_exprs(); ++e) {
+    if (ClassOf(sized.group->op(ExprId(e))) == OpClass::Random) return true;
+  }
+  return false;
+}
+
 // Whether vectors as wide as `limit`, with the single elements at the ends of rows that start
 // anywhere, are faster than those that divide every row, as `s` has them: of 8 bytes and less these
 // keep less of memory under way. Source: timed on an H200, docs/schedulers.md, "Rows of any
@@ -123,6 +133,7 @@ bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, cons
       s.vector * sized.narrowest_bytes > kNarrowBytes) {
     return false;
   }
+  if (SharesRandomNumbers(sized, s)) return false;
   // Every row has a whole vector.
   if (sized.fewest_columns < 3 * limit - 1) return false;
   // Weights whose vectors divide the row would have to be joined; but clusters' copies bring the
