@@ -224,32 +224,23 @@ TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
 // Four neighbours that begin at a multiple of four are one call of the random generator; of shifted
 // rows each would be a call of its own.
 TEST(Heuristics, RowsWithRandomNumbersAreNotShifted) {
-  constexpr char kBackward[] = R"(fusion backward {
-  symbol M
-  symbol N
-  input dy: f16[M, N]
-  input s: f16[M, N]
-  input w: f32[N]
-  input mean: f32[M]
-  input rstd: f32[M]
-  input seed: i64[]
-  dx, dw, db = layer_norm_backward(cast(dy, dtype=f32), cast(s, dtype=f32), mean, rstd, w, axes=[1])
-  keep = random_uniform(seed, seed, sizes=[M, N], dtype=f32) >= 0.1
-  df = cast(where(keep, dx, 0.0), dtype=f16)
-  output df
-  output dw
-  output db
-})";
-  const std::string without = absl::StrReplaceAll(
-      kBackward, {{"random_uniform(seed, seed, sizes=[M, N], dtype=f32)", "dx"}});
+  const auto behind = [](const std::string& numbers) {
+    return absl::StrReplaceAll(
+        LayerNormBackward(true),
+        {{"  input rstd: f32[M]\n", "  input rstd: f32[M]\n  input seed: i64[]\n"},
+         {"  output dx\n",
+          absl::StrCat("  df = where(", numbers, " >= 0.1, dx, 0.0)\n  output df\n")}});
+  };
+  const std::string with = behind("random_uniform(seed, seed, sizes=[M, N], dtype=f32)"),
+                    without = behind("cast(x, dtype=f32)");
   for (const int64_t n : {300, 1004, 10004}) {
-    const Schedule s = ExpectLaunchable(kBackward, 8192, n, Devices()[0]).schedule;
+    const Schedule s = ExpectLaunchable(with, 8192, n, Devices()[0]).schedule;
     EXPECT_FALSE(s.shift) << s.ToString();
     EXPECT_EQ(s.vector, 4) << s.ToString();
     EXPECT_TRUE(ExpectLaunchable(without, 8192, n, Devices()[0]).schedule.shift);
   }
   // Neighbours by two are calls of their own anyway.
-  EXPECT_TRUE(ExpectLaunchable(kBackward, 8192, 1002, Devices()[0]).schedule.shift);
+  EXPECT_TRUE(ExpectLaunchable(with, 8192, 1002, Devices()[0]).schedule.shift);
 }
 
 // Rows lie as what is looked up, not as the positions that it is looked up at; where vectors divide
