@@ -27,15 +27,23 @@ void Append(std::vector<AxisId>& list, absl::Span<const AxisId> axes) {
   }
 }
 
-// The axes of a tensor with these strides, slow to fast in memory. Of a stride that may equal
-// another the one that is never less is slower: W*C than C, although W may be 1.
+// Whether steps of `a` are slower in memory than those of `b`. Of strides that may be equal the one
+// that is never less is: W*C than C, although W may be 1. Where W or C may be 0, and then there is
+// nothing in memory, the one that is a multiple of the other.
+bool IsSlower(SymInt a, SymInt b) {
+  const bool least = ProvablyLe(b, a), most = ProvablyLe(a, b);
+  if (least || most) return least && !most;
+  const auto is_multiple = [](SymInt x, SymInt of) { return Mod(x, of).is_same(0); };
+  return is_multiple(a, b) && !is_multiple(b, a);
+}
+
+// The axes of a tensor with these strides, slow to fast in memory.
 template <typename AtomsOf>
 std::vector<AxisId> MemoryOrder(const SymVector& strides, AtomsOf atoms_of) {
   std::vector<int> dims(strides.size());
   for (size_t d = 0; d < dims.size(); ++d) dims[d] = static_cast<int>(d);
-  std::stable_sort(dims.begin(), dims.end(), [&](int a, int b) {
-    return ProvablyLe(strides[b], strides[a]) && !ProvablyLe(strides[a], strides[b]);
-  });
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](int a, int b) { return IsSlower(strides[a], strides[b]); });
   std::vector<AxisId> order;
   for (int d : dims) Append(order, atoms_of(d));
   return order;

@@ -162,14 +162,15 @@ absl::StatusOr<bool> FoldsFewColumns(const SizedGroup& sized) {
   return true;
 }
 
-// Too few rows for the machine: CTAs share them.
-absl::Status ShareFewRows(const SizedGroup& sized, bool interleaved, Schedule& s) {
+// Too few rows for the machine: CTAs share them, of those that have few bytes under way (`all`) as
+// many as there is room for.
+absl::Status ShareFewRows(const SizedGroup& sized, bool all, Schedule& s) {
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
   const DeviceInfo& device = sized.context.device;
-  const int64_t enough = interleaved ? ResidentCtas(s, device) : 2 * device.sms;
+  const int64_t enough = all ? ResidentCtas(s, device) : 2 * device.sms;
   if (s.split > 1 || s.persistent || sized.shape.crossed() ||
-      ctas * (interleaved || s.outer ? 2 : 4) > enough || steps < 4) {
+      ctas * (all || s.outer ? 2 : 4) > enough || steps < 4) {
     return absl::OkStatus();
   }
   s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
@@ -212,7 +213,7 @@ absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
   }
   if (!s) return s;
   if (!s->persistent) {
-    SEAM_RETURN_IF_ERROR(ShareFewRows(sized, /*interleaved=*/false, *s));
+    SEAM_RETURN_IF_ERROR(ShareFewRows(sized, /*all=*/false, *s));
     if (s->split > 1) ChooseFinish(sized, *s);
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, *s));
     ChoosePasses(rows, *s);
@@ -255,8 +256,8 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     ChoosePasses(rows, s);
     return s;
   }
+  SEAM_ASSIGN_OR_RETURN(const bool folds_few, FoldsFewColumns(sized));
   const auto choose_inner = [&](Schedule& inner) -> absl::Status {
-    SEAM_ASSIGN_OR_RETURN(const bool folds_few, FoldsFewColumns(sized));
     if (folds_few) {
       ChooseStreamed(rows, inner);
       return absl::OkStatus();
@@ -264,8 +265,10 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     if (!sized.shape.crossed() || sized.shape.keeps_columns()) {
       SEAM_ASSIGN_OR_RETURN(const bool at_once, ChooseOneTurn(sized, rows, inner));
       if (at_once) return absl::OkStatus();
-      SEAM_ASSIGN_OR_RETURN(const bool chosen, ChooseCluster(sized, rows, 0, inner));
-      if (chosen) return absl::OkStatus();
+      if (!IsReadInPairs(sized, inner)) {
+        SEAM_ASSIGN_OR_RETURN(const bool chosen, ChooseCluster(sized, rows, 0, inner));
+        if (chosen) return absl::OkStatus();
+      }
     }
     if (IsBesideWideWeights(sized, rows, inner)) {
       inner.vector = 16 / rows.AlikeBytes();
@@ -298,7 +301,8 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     SEAM_RETURN_IF_ERROR(choose_inner(s));
   }
   if (s.cluster == 1) FitKept(sized, rows, s);
-  SEAM_RETURN_IF_ERROR(ShareFewRows(sized, interleaved, s));
+  const bool single = s.vector == 1 && !s.outer && !folds_few;
+  SEAM_RETURN_IF_ERROR(ShareFewRows(sized, interleaved || single, s));
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0) {
     const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
     s.grid =

@@ -40,6 +40,12 @@ bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows
 // long for them.
 bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Schedule& schedule);
 
+// Whether threads have narrow data singly or in pairs, of long rows that leave states of kept
+// columns: a group norm's backward pass, the channels in front, of an odd number of pixels. They
+// are read again, by many small CTAs, instead of being held. Source: docs/schedulers.md, "Single
+// elements".
+bool IsReadInPairs(const SizedGroup& sized, const Schedule& schedule);
+
 // Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
 // the channels last: lanes along these columns, then along rows, so that a warp reads one piece of
 // memory; warps down the other columns.

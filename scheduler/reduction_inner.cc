@@ -321,6 +321,13 @@ bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Sc
          !s.outer && !s.blocks && s.vector * rows.AlikeBytes() >= 16;
 }
 
+bool IsReadInPairs(const SizedGroup& sized, const Schedule& s) {
+  constexpr int64_t kSingles = 2560, kPairs = 8192;
+  return sized.widest_bytes < 4 && s.vector <= 2 &&
+         sized.columns > (s.vector == 1 ? kSingles : kPairs) && sized.run == sized.columns &&
+         sized.shape.crossed() && sized.shape.keeps_columns() && !s.outer && !s.shift;
+}
+
 void ChooseStreamed(const KeptRows& rows, Schedule& s) {
   constexpr int kWarps = 8, kMostVectors = 4, kMostCtas = 4;
   s.persistent = false;
@@ -381,13 +388,19 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       (much_beside || leaves_out || (covered && (to_bytes || IsGoneOverOften(sized, weights))))) {
     PinColumns(sized, s);
   }
+  constexpr int kSmallCtas = 8;
+  const bool again = IsReadInPairs(sized, s);
+  s.persistent &= !again;
   if (!s.persistent) {
     s.lanes_per_row = 32;
-    s.warps_per_row = 16;
     // Compilers unpack narrow data of all inputs ahead.
     const bool room =
         rows.Words(2, s) <= kMostWords / 2 && (!narrow || sized.input_words + weights <= 1);
-    s.registers = room ? 2 : 1;
+    // Single elements are few bytes under way each: small CTAs have many, or share a row. Of more
+    // rows those that are under way at once would not stay in the cache until they are read again.
+    const bool many_rows = sized.rows * 2 > int64_t{sized.context.device.sms} * kSmallCtas;
+    s.warps_per_row = again || (s.vector == 1 && !many_rows) ? 4 : 16;
+    s.registers = again ? 4 : s.vector == 1 ? 8 : room ? 2 : 1;
   }
   // CTAs of at least 128 threads, several short rows in each.
   AlignToKept(rows, sized.columns, s);

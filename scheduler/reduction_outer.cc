@@ -105,6 +105,8 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
     s = t;
     s.registers = static_cast<int>(std::max<int64_t>(registers, 1));
     s.persistent = true;
+    // Without masks, which each single element would have.
+    if (s.vector == 1 && !few && s.columns_at_once() == sized.columns) PinColumns(sized, s);
     if (!few) s.min_ctas_per_sm = kOuterThreads / s.threads();
     return true;
   }

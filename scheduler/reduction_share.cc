@@ -186,7 +186,10 @@ void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
   s.row_warps = s.neighbours / even;
   const int row_vector = s.vector * s.row_warps;
   const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
-  const int enough = PowerOfTwoAtLeast(CeilDivide(sized.rows, row_vector), lanes);
+  // Of rows that are few to lie beside each other a warp has no others, which lie elsewhere.
+  const bool few = s.neighbours == 1 && sized.beside * sized.narrowest_bytes < kSectorBytes;
+  const int64_t near = few ? std::min(sized.beside, sized.rows) : sized.rows;
+  const int enough = PowerOfTwoAtLeast(CeilDivide(near, row_vector), lanes);
   s.lanes_per_row = 32 / std::min(32, std::max(enough, even / std::min(even, s.vector)));
 }
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/substitute.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/launchable.h"
 
@@ -165,6 +167,99 @@ TEST(ColumnHeuristics, TilesOfWholeSectors) {
   EXPECT_EQ(whole.rows_per_cta(), lines.rows_per_cta()) << whole.ToString() << "\n"
                                                         << lines.ToString();
   EXPECT_EQ(whole.threads(), lines.threads()) << whole.ToString() << "\n" << lines.ToString();
+}
+
+// Rows of which a few lie beside each other: a warp has these and their columns, no rows that lie
+// elsewhere.
+TEST(ColumnHeuristics, FewRowsBesideEachOther) {
+  for (const int beside : {2, 3, 4, 7, 8, 15}) {
+    const std::string text = absl::Substitute(R"(fusion few_rows {
+  symbol M
+  symbol N
+  input x: bf16[M, N, $0]
+  y = softmax(x, axis=1)
+  output y
+})",
+                                              beside);
+    for (const int64_t n : {64, 1000, 16000}) {
+      const int64_t m = (int64_t{1} << 24) / (n * beside);
+      const Schedule s = ExpectLaunchable(text, m, n, *FindDevice("h200")).schedule;
+      ASSERT_TRUE(s.outer) << s.ToString();
+      EXPECT_LT(32 / s.lanes_per_row * s.vector, 2 * beside) << s.ToString();
+    }
+  }
+}
+
+// Rows in pieces of an odd number of elements, which nothing holds: small CTAs that share each of a
+// few rows, and larger ones of many rows, which the cache keeps until they are read again.
+TEST(ColumnHeuristics, SingleElementsThatAreReadAgain) {
+  constexpr char kNorm[] = R"(fusion odd_planes {
+  symbol M
+  symbol N
+  input x: f16[N, M, 35, 35]
+  input w: f16[M]
+  input b: f16[M]
+  y, mean, rstd = batch_norm(x, w, b, eps=1e-5)
+  output y
+})";
+  const DeviceInfo h200 = *FindDevice("h200");
+  const Schedule few = ExpectLaunchable(kNorm, 96, 280, h200).schedule;
+  ASSERT_EQ(few.vector, 1) << few.ToString();
+  EXPECT_FALSE(few.persistent) << few.ToString();
+  EXPECT_GT(96 * few.split, 4 * h200.sms) << few.ToString();
+  EXPECT_GE(few.registers * few.threads() * few.min_ctas_per_sm, 8192) << few.ToString();
+  const Schedule many = ExpectLaunchable(kNorm, 1000, 28, h200).schedule;
+  EXPECT_EQ(many.split, 1) << many.ToString();
+  EXPECT_LE(many.min_ctas_per_sm * h200.sms * 28 * 35 * 35 * 2, int64_t{32} << 20)
+      << many.ToString();
+}
+
+// The backward pass of a group norm with the channels in front: long rows of single elements are
+// read again, shorter ones and those of wider vectors are held.
+TEST(ColumnHeuristics, LongRowsOfSingleElementsThatLeaveStates) {
+  const auto choose = [](int channels, int side) {
+    const std::string text = absl::Substitute(R"(fusion odd_groups {
+  symbol M
+  symbol N
+  input g: f16[M, 32*N, $0, $0]
+  input x: f16[M, 32*N, $0, $0]
+  input mean: f32[M, 32]
+  input rstd: f32[M, 32]
+  input w: f16[32*N]
+  dx, dw, db = group_norm_backward(g, x, mean, rstd, w, groups=32)
+  output dx
+  output dw
+  output db
+})",
+                                              side);
+    const int64_t images = (int64_t{1} << 25) / (32 * channels * side * side);
+    return ExpectLaunchable(text, images, channels, *FindDevice("h200")).schedule;
+  };
+  for (const auto& [channels, side] : {std::pair(9, 35), {3, 55}, {6, 71}, {2, 147}}) {
+    const Schedule s = choose(channels, side);
+    EXPECT_FALSE(s.persistent) << s.ToString();
+    EXPECT_GE(s.min_ctas_per_sm, 8) << s.ToString();
+  }
+  for (const auto& [channels, side] : {std::pair(5, 9), {2, 35}, {8, 35}})
+    EXPECT_TRUE(choose(channels, side).persistent) << choose(channels, side).ToString();
+}
+
+// Many single elements a thread, of columns that they cover, are not masked.
+TEST(ColumnHeuristics, SingleElementsWithoutMasks) {
+  constexpr char kNorm[] = R"(fusion odd_channels {
+  symbol M
+  symbol N
+  input x: f16[M, 435, N, N] order [0, 2, 3, 1]
+  y = instance_norm(x, eps=1e-5)
+  output y order [0, 2, 3, 1]
+})";
+  const Schedule covered = ExpectLaunchable(kNorm, 75, 32, *FindDevice("h200")).schedule;
+  ASSERT_TRUE(covered.outer && covered.persistent) << covered.ToString();
+  EXPECT_TRUE(absl::c_any_of(covered.facts, [](const SymbolFact& f) { return f.value == 32; }))
+      << covered.ToString();
+  const Schedule masked = ExpectLaunchable(kNorm, 60, 37, *FindDevice("h200")).schedule;
+  EXPECT_TRUE(absl::c_none_of(masked.facts, [](const SymbolFact& f) { return f.value == 37; }))
+      << masked.ToString();
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
 #include "scheduler/schedulers.h"
 #include "tests/support/expect_right.h"
@@ -86,6 +88,29 @@ TEST(GroupShapeTest, WhatIsReadWholeLiesAlongItsOwnAxis) {
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
   ASSERT_TRUE(shape.ok()) << shape.status();
   EXPECT_TRUE(shape->lies_along.empty());
+}
+
+// What lies beside each other does so whatever is known of the extents, also where none may be.
+TEST(GroupShapeTest, MemoryOrderOfAnyExtents) {
+  for (const char* range : {"", " in [0, 4096]", " in [1, 4096]", " in [2, 4096]"}) {
+    const absl::StatusOr<Fusion> group = ParseFusion(absl::StrReplaceAll(R"(fusion channels_last {
+  symbol N?
+  symbol C?
+  symbol H?
+  symbol W?
+  input x: f16[N, C, H, W] order [0, 2, 3, 1]
+  s = sum(cast(x, dtype=f32), axes=[2, 3], keepdims=true)
+  y = cast(cast(x, dtype=f32) * s, dtype=f16)
+  output y order [0, 2, 3, 1]
+})",
+                                                                         {{"?", range}}));
+    ASSERT_TRUE(group.ok()) << group.status();
+    const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+    ASSERT_TRUE(shape.ok()) << shape.status();
+    EXPECT_TRUE(shape->outer) << range;
+    ASSERT_EQ(shape->order.size(), 4) << range;
+    EXPECT_TRUE(absl::c_linear_search(shape->rows, shape->order.back())) << range;
+  }
 }
 
 }  // namespace
