@@ -1,6 +1,7 @@
 #include "scheduler/lower.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -91,12 +92,12 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
     require(SymLe(shape.row_extent * schedule.slices, kIndex32Limit),
             "32 bits count the slices of rows");
   }
-  SymInt smallest = 1;
+  std::optional<SymInt> smallest;  // Of those that are not known.
   for (SymInt extent : shape.extents) {
     const SymInt known = pinned.Import(extent);
-    if (!known.is_same(0)) smallest = Min(smallest, known);
+    if (known.is_symbolic()) smallest = smallest ? Min(*smallest, known) : known;
   }
-  require(SymGe(smallest, 1), "no other axis is empty");
+  if (smallest) require(SymGe(*smallest, 1), "no other axis is empty");
   if (schedule.index32)
     require(SymLe(LargestReach(group), kIndex32Limit), "32-bit indices reach every element");
   SymInt most_states = 0;
