@@ -8,13 +8,9 @@ lie last; softmaxes over an axis with a few neighbours behind it. Cases that beg
 a graph has them that says nothing of them. A line a case: the fraction of the copy kernel's speed, microseconds, the
 number of kernels. --write only writes the graphs to a folder. The tool is build/tools/seam, or what SEAM names.
 """
-import argparse
-import fnmatch
-import pathlib
 import sys
-import tempfile
 
-from transposed import bench_all, graph
+from transposed import graph, time_cases
 
 IMAGES = 1 << 25  # Elements of a tensor of images in f16; half as many in f32.
 ROWS = 1 << 24    # Elements of a tensor of softmaxes.
@@ -69,26 +65,11 @@ def cases():
                            'dx = softmax_backward(g, x, axis=1)', ['dx'], sizes)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--only', metavar='PATTERN', default='*', help='cases whose name matches')
-    parser.add_argument('--json', metavar='FILE', help='write the rows to this file as well')
-    parser.add_argument('--repetitions', type=int, default=3, metavar='N', help='timed repetitions of many calls each')
-    parser.add_argument('--write', metavar='DIR', help='write the graphs to this folder, and time nothing')
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        into = pathlib.Path(options.write or folder)
-        into.mkdir(parents=True, exist_ok=True)
-        timed = []
-        for name, dtype, inputs, body, outputs, sizes in cases():
-            if not fnmatch.fnmatch(name, options.only):
-                continue
-            file = into / f'{name}.seam'
-            text = graph(name, dtype, inputs, body, outputs, sizes)
-            file.write_text(text.replace(' in [1, 65536]', '' if name.startswith('any_') else ' in [1, 4194304]'))
-            timed.append((file, sizes))
-        return 0 if options.write else bench_all(timed, options.repetitions, options.json)
+def graphs():
+    for name, dtype, inputs, body, outputs, sizes in cases():
+        values = '' if name.startswith('any_') else ' in [1, 4194304]'
+        yield name, graph(name, dtype, inputs, body, outputs, sizes, values), sizes
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(time_cases(__doc__, graphs()))

@@ -68,8 +68,9 @@ def cases():
            dict(B=32, C=768, S=1024))
 
 
-def graph(name, dtype, inputs, body, outputs, sizes):
-    lines = [f'symbol {s} in [1, 65536]' for s in sizes]
+def graph(name, dtype, inputs, body, outputs, sizes, values=' in [1, 65536]'):
+    """Its text; `values` is what follows each symbol."""
+    lines = [f'symbol {s}{values}' for s in sizes]
     lines += ['input ' + re.sub(r'\bT\b', dtype, i) for i in inputs]
     lines += body.split('\n') + [f'output {o}' for o in outputs]
     return f'fusion t_{name} {{\n  ' + '\n  '.join(lines) + '\n}\n'
@@ -102,8 +103,9 @@ def bench_all(timed, repetitions, json_file):
     return 1 if any('error' in row for row in rows) else 0
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def time_cases(description, graphs):
+    """The command line of a file of graphs, each (name, text, sizes): times them, or writes them. The exit code."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--only', metavar='PATTERN', default='*', help='cases whose name matches')
     parser.add_argument('--json', metavar='FILE', help='write the rows to this file as well')
     parser.add_argument('--repetitions', type=int, default=3, metavar='N', help='timed repetitions of many calls each')
@@ -113,14 +115,17 @@ def main():
         into = pathlib.Path(options.write or folder)
         into.mkdir(parents=True, exist_ok=True)
         timed = []
-        for dtype in ('bf16', 'f32'):
-            for name, inputs, body, outputs, sizes in cases():
-                file = into / f'{name}_{dtype}.seam'
-                if not fnmatch.fnmatch(file.stem, options.only):
-                    continue
-                file.write_text(graph(name, dtype, inputs, body, outputs, sizes))
+        for name, text, sizes in graphs:
+            if fnmatch.fnmatch(name, options.only):
+                file = into / f'{name}.seam'
+                file.write_text(text)
                 timed.append((file, sizes))
         return 0 if options.write else bench_all(timed, options.repetitions, options.json)
+
+
+def main():
+    return time_cases(__doc__, ((f'{name}_{dtype}', graph(name, dtype, inputs, body, outputs, sizes), sizes)
+                                for dtype in ('bf16', 'f32') for name, inputs, body, outputs, sizes in cases()))
 
 
 if __name__ == '__main__':
