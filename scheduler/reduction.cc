@@ -162,17 +162,14 @@ absl::StatusOr<bool> FoldsFewColumns(const SizedGroup& sized) {
   return true;
 }
 
-// Too few rows for the machine: CTAs share them, of those that have few bytes under way (`all`) as
-// many as there is room for.
-absl::Status ShareFewRows(const SizedGroup& sized, bool all, Schedule& s) {
+// Too few rows for the machine: as many CTAs share them as there is room for, two an SM at least.
+absl::Status ShareFewRows(const SizedGroup& sized, Schedule& s) {
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
   const DeviceInfo& device = sized.context.device;
-  const int64_t enough = all ? ResidentCtas(s, device) : 2 * device.sms;
-  if (s.split > 1 || s.persistent || sized.shape.crossed() ||
-      ctas * (all || s.outer ? 2 : 4) > enough || steps < 4) {
+  const int64_t enough = std::max<int64_t>(ResidentCtas(s, device), 2 * device.sms);
+  if (s.split > 1 || s.persistent || sized.shape.crossed() || ctas * 2 > enough || steps < 4)
     return absl::OkStatus();
-  }
   s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
   if (!s.shift) return absl::OkStatus();
   // Rows that do not start aligned are then read element by element.
@@ -213,7 +210,7 @@ absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
   }
   if (!s) return s;
   if (!s->persistent) {
-    SEAM_RETURN_IF_ERROR(ShareFewRows(sized, /*all=*/false, *s));
+    SEAM_RETURN_IF_ERROR(ShareFewRows(sized, *s));
     if (s->split > 1) ChooseFinish(sized, *s);
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, *s));
     ChoosePasses(rows, *s);
@@ -301,8 +298,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     SEAM_RETURN_IF_ERROR(choose_inner(s));
   }
   if (s.cluster == 1) FitKept(sized, rows, s);
-  const bool single = s.vector == 1 && !s.outer && !folds_few;
-  SEAM_RETURN_IF_ERROR(ShareFewRows(sized, interleaved || single, s));
+  if (!folds_few) SEAM_RETURN_IF_ERROR(ShareFewRows(sized, s));
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0) {
     const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
     s.grid =
@@ -311,9 +307,13 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   ChooseAsync(sized, rows, s);
   if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
   ChoosePasses(rows, s);
+  constexpr int kManySingles = 4;
   if (!s.persistent) {
     // Rows that are read step by step are found by a few instructions each time, not by a division.
     Pin(sized, rows.ColumnDivisors(false), s);
+  } else if (s.vector == 1 && !s.outer && s.registers >= kManySingles &&
+             s.columns_per_step() == sized.columns) {
+    PinColumns(sized, s);  // Without masks, which each single element would have.
   }
   // Beside weights of the columns there are no registers to hold steps from.
   if (s.split > 1 && s.one_launch && (s.outer || rows.AlikeWords() == 0)) {
@@ -322,6 +322,11 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     // A little does not make up for what it costs. Source: docs/schedulers.md.
     constexpr double kLeastShare = 0.1;
     if (held.Share(s, s.held) < kLeastShare * sized.large_inputs) s.held = 0;
+  }
+  if (s.outer && s.split > 1 && s.held == 0 && LieAlongMoreRows(sized, s)) {
+    s.split = 1;
+    SEAM_RETURN_IF_ERROR(ShareFewRows(sized, s));
+    ChooseFinish(sized, s);
   }
   return s;
 }

@@ -65,6 +65,11 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& schedule);
 // these, so few rows also make for little of that.
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
+// Twice as many neighbouring rows to a warp, 256 bytes of each column, where CTAs share rows that
+// are read again from memory. False: it reads them in another way. Source: docs/schedulers.md,
+// "Longer pieces of rows that are read again".
+bool LieAlongMoreRows(const SizedGroup& sized, Schedule& schedule);
+
 // Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
 // reads parts of sectors and cache lines, and so many of them that a few warps have them whole. The
 // states of rows that others cross take the registers of more CTAs, which only pays for vectors

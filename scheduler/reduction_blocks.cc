@@ -12,9 +12,12 @@ namespace seam::reduction {
 namespace {
 
 // Blocks of rows that CTAs take in turn: copies bring the next ones, if all are multiples of 16
-// bytes. A thread has more of a row than where others hide its loads.
+// bytes. A thread has more of a row than where others hide its loads, and with a word for each of
+// its columns' states no more than was timed (docs/schedulers.md, "Blocks of rows that leave
+// states").
 absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
-  constexpr int kWideBytes = 16, kRowWords = 64, kWarps = 4, kCtas = 3;
+  constexpr int kWideBytes = 16, kRowWords = 64, kAllWords = 128, kWarps = 4, kCtas = 3;
+  constexpr int64_t kMostColumns = 768;
   const DeviceInfo& device = sized.context.device;
   if (!sized.shape.crossed() || device.max_cluster == 1 ||
       s.vector * sized.widest_bytes >= kWideBytes)
@@ -23,13 +26,16 @@ absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
   AddDivisibility(sized, 16 / sized.narrowest_bytes, a);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, a));
   const int words = std::max(1, sized.widest_bytes / 4) * std::max(1, sized.large_inputs);
+  const int states = ColumnStates(sized);
+  if (states > 0 && sized.columns > kMostColumns) return false;
   a.row_warps = kWarps;
   a.min_ctas_per_sm = kCtas;
   const int64_t room = device.smem_bytes_per_cta / kCtas - kOtherSharedBytes;
   for (a.lanes_per_row = 1; a.lanes_per_row <= 32; a.lanes_per_row *= 2) {
     a.registers = static_cast<int>(CeilDivide(sized.columns, int64_t{a.lanes_per_row} * a.vector));
     const int64_t stage = rows.StageBytes(a);
-    if (a.registers * a.vector * words > kRowWords || stage == 0 ||
+    const int points = a.registers * a.vector;
+    if (points * words > kRowWords || points * (words + states) > kAllWords || stage == 0 ||
         a.columns_per_step() * 4 > sized.columns * 5 ||
         CeilDivide(sized.rows, a.rows_per_cta()) < 2 * kCtas * device.sms) {
       continue;
@@ -57,18 +63,18 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
       IsInterleaved(sized, s)) {
     return false;
   }
-  // Longer rows have few ends beside the body of vectors that they have when shifted. Of one narrow
-  // input without weights vectors of 8 bytes keep less under way than blocks do.
-  constexpr int64_t kMostColumns = 256, kMostEightBytes = 512;
   const bool states = ColumnStates(sized) > 0;
   const int64_t pieces = sized.columns / sized.run;
+  // Of one narrow input without weights vectors of 8 bytes keep less under way than blocks do.
   const bool eight_bytes = s.vector * sized.widest_bytes == 8 && sized.widest_bytes < 4 &&
                            sized.large_inputs == 1 && !states && pieces == 1;
+  // Longer rows have few ends beside the body of vectors that they have when shifted.
+  constexpr int64_t kMostColumns = 256, kMostEightBytes = 512;
   const int64_t shifted = kShiftedVectors * (16 / sized.narrowest_bytes);
-  if (pieces == 1 && sized.columns >= (eight_bytes               ? kMostEightBytes
-                                       : states || s.vector == 1 ? shifted
-                                                                 : kMostColumns))
-    return false;
+  const bool is_long = pieces == 1 && sized.columns >= (eight_bytes               ? kMostEightBytes
+                                                        : states || s.vector == 1 ? shifted
+                                                                                  : kMostColumns);
+  if (is_long && !states) return false;
   Schedule b = s;
   b.blocks = b.persistent = true;
   PinColumns(sized, b);
@@ -76,13 +82,14 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& s) {
     // A block's pieces begin at multiples of 16 bytes if the number of rows allows.
     AddDivisibility(sized, 16 / sized.narrowest_bytes, b);
   }
-  if (pieces == 1 && !states) {
+  if (pieces == 1) {
     SEAM_ASSIGN_OR_RETURN(const bool ahead, ChooseBlocksAhead(sized, b));
     if (ahead) {
       s = b;
       return true;
     }
   }
+  if (is_long) return false;
   if (s.vector * sized.widest_bytes >= kWideBytes && !eight_bytes) return false;
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, b));
   if (eight_bytes && rows.AlikeWords() > 0) return false;

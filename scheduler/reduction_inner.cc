@@ -305,6 +305,23 @@ bool ShareParts(const SizedGroup& sized, const KeptRows& rows, int64_t vectors, 
   return false;
 }
 
+// Whether CTAs of 16 warps, two an SM, that read rows again would leave a part of the device idle
+// in the last of a few turns. Rows that the cache keeps until they are read again, as many as are
+// under way at once, are left to them. Source: docs/schedulers.md, "Turns that are not full".
+bool LeavesTurnsUneven(const SizedGroup& sized) {
+  constexpr int64_t kCtasPerSm = 2, kFewRows = 4;
+  constexpr double kFull = 0.85;
+  const DeviceInfo& device = sized.context.device;
+  const int64_t at_once = kCtasPerSm * device.sms;
+  const int64_t rows = std::max<int64_t>(sized.rows, 1);
+  const int64_t ctas = rows * kFewRows <= at_once ? at_once / rows * rows : rows;
+  const int64_t places = CeilDivide(ctas, at_once) * at_once;
+  const int64_t row_bytes = sized.columns * sized.widest_bytes * sized.large_inputs;
+  if (sized.shape.crossed()) return false;
+  const bool kept = at_once * row_bytes < device.l2_bytes && rows > at_once;
+  return static_cast<double>(ctas) < kFull * static_cast<double>(places) && !kept;
+}
+
 }  // namespace
 
 bool IsOneNarrowInputBesideWeights(const SizedGroup& sized, const KeptRows& rows,
@@ -399,8 +416,9 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     // Single elements are few bytes under way each: small CTAs have many, or share a row. Of more
     // rows those that are under way at once would not stay in the cache until they are read again.
     const bool many_rows = sized.rows * 2 > int64_t{sized.context.device.sms} * kSmallCtas;
-    s.warps_per_row = again || (s.vector == 1 && !many_rows) ? 4 : 16;
-    s.registers = again ? 4 : s.vector == 1 ? 8 : room ? 2 : 1;
+    const bool small = again || (s.vector == 1 ? !many_rows : LeavesTurnsUneven(sized));
+    s.warps_per_row = small ? 4 : 16;
+    s.registers = again ? 4 : s.vector == 1 ? 8 : (small ? 2 : 1) * (room ? 2 : 1);
   }
   // CTAs of at least 128 threads, several short rows in each.
   AlignToKept(rows, sized.columns, s);

@@ -1,6 +1,7 @@
 // Rows that are neighbours in memory: tiles of them and of columns that a CTA or a cluster has in
 // hand.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -113,16 +114,18 @@ bool HoldOuter(const SizedGroup& sized, const KeptRows& rows, bool reads_again, 
   return false;
 }
 
-// Columns that begin anywhere in a sector of memory: neighbouring rows twice as many as else, so
+// Whether columns begin anywhere in a sector of memory.
+bool BeginAnywhere(const SizedGroup& sized, const Schedule& s) {
+  return sized.beside * sized.narrowest_bytes % kSectorBytes != 0 && s.vector > 1 &&
+         s.neighbours == 1 && !sized.shape.crossed() && !sized.shape.unrolls;
+}
+
+// Such columns: neighbouring rows twice as many as else, so
 // that fewer of the sectors are those at their ends, which two CTAs read, and write in part.
 // Source: docs/schedulers.md, "Columns that begin anywhere".
 bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kRows = 64, kWarps = 16, kMostWords = 96, kBesideWords = 24, kMostCtas = 4;
-  const bool begin_anywhere = sized.beside * sized.narrowest_bytes % kSectorBytes != 0;
-  if (!begin_anywhere || s.vector == 1 || s.neighbours > 1 || sized.shape.crossed() ||
-      sized.shape.unrolls) {
-    return false;
-  }
+  if (!BeginAnywhere(sized, s)) return false;
   Schedule t = s;
   LieAlongRows(sized, kRows * sized.widest_bytes, t);
   t.cluster = 1;
@@ -144,6 +147,28 @@ bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
       std::clamp(static_cast<int>(65536 / ((words + kBesideWords) * t.threads())), 1, kMostCtas);
   t.persistent = true;
   PinColumns(sized, t);
+  s = t;
+  return true;
+}
+
+// Rows of two narrow inputs whose columns begin anywhere and whose CTA would not hold them: read
+// again, from the cache, by as many warps as a CTA has. Source: docs/schedulers.md, "Columns that
+// begin anywhere".
+bool ReadPiecesAgain(const SizedGroup& sized, Schedule& s) {
+  constexpr int kBytes = 64, kWarps = 32, kVectors = 2;
+  constexpr int64_t kMostColumns = 4096;  // Longer ones were not timed.
+  if (!BeginAnywhere(sized, s) || sized.widest_bytes > 2 || sized.large_inputs != 2 ||
+      sized.columns > kMostColumns) {
+    return false;
+  }
+  Schedule t = s;
+  LieAlongRows(sized, kBytes, t);
+  t.cluster = 1;
+  t.warps_per_row = kWarps;
+  t.registers = kVectors;
+  t.min_ctas_per_sm = 1;
+  if (t.columns_at_once() >= sized.columns || OuterCtas(sized, t) < sized.context.device.sms)
+    return false;
   s = t;
   return true;
 }
@@ -234,38 +259,59 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
 // possible, since the same kernel then finishes what they leave; else in several waves.
 void ShareColumnsEvenly(const SizedGroup& sized, Schedule& s) {
   constexpr int64_t kManyWaves = 4, kMostCtas = 8, kLeastSteps = 4;
-  constexpr double kEven = 0.9;
+  constexpr double kEven = 0.9, kEvenAtOnce = 0.8;
   const int64_t at_once = ResidentCtas(s, sized.context.device);
   const auto most = [&](const Schedule& t) {
     return std::min(kMostCtas, CeilDivide(sized.columns, t.columns_per_step()) / kLeastSteps);
   };
-  const auto is_even = [&](int64_t ctas) {
+  const auto evenness = [&](int64_t ctas) {
     const int64_t places = CeilDivide(ctas, at_once) * at_once;
-    return static_cast<double>(ctas) >= kEven * static_cast<double>(places);
+    return static_cast<double>(ctas) / static_cast<double>(places);
   };
+  std::optional<Schedule> best;
+  double most_even = 0;
   for (const int bytes : {128, 256}) {
     Schedule t = s;
     TakeTile(sized, {bytes, t.min_ctas_per_sm}, t);
     const int64_t ctas = OuterCtas(sized, t);  // None of no rows.
-    const int64_t split = std::min(at_once / std::max<int64_t>(ctas, 1), most(t));
-    if (split == 0 || t.threads() != s.threads() || !is_even(ctas * split)) continue;
-    s = t;
-    s.split = static_cast<int>(split);
+    t.split = static_cast<int>(std::min(at_once / std::max<int64_t>(ctas, 1), most(t)));
+    const double even = t.split > 0 ? evenness(ctas * t.split) : 0;
+    if (t.threads() != s.threads() || even < kEvenAtOnce || even <= most_even) continue;
+    most_even = even;
+    best = t;
+  }
+  if (best) {
+    s = *best;
     return;
   }
   const int64_t ctas = OuterCtas(sized, s);
   if (ctas >= kManyWaves * at_once) return;
   for (int64_t split = 1; split <= most(s); ++split) {
-    if (!is_even(ctas * split)) continue;
+    if (evenness(ctas * split) < kEven) continue;
     s.split = static_cast<int>(split);
     return;
   }
 }
 
+// Many rows of narrow data of which nothing but what they fold to is written: longer pieces of each
+// column, fewer of them at once, and more CTAs, some of which load while others begin or end.
+// Source: docs/schedulers.md, "Longer pieces of columns".
+void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
+  constexpr int kBytes = 256, kWarps = 8, kCtas = 4;
+  if (sized.widest_bytes >= 4 || s.neighbours > 1 || sized.shape.unrolls) return;
+  Schedule t = s;
+  LieAlongRows(sized, kBytes, t);
+  t.warps_per_row = kWarps;
+  t.registers = std::max(1, s.registers / 2);
+  t.min_ctas_per_sm = kCtas;
+  if (OuterCtas(sized, t) >= 2 * sized.context.device.sms) s = t;
+}
+
 }  // namespace
 
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
-  constexpr int kMostRowWords = 48, kStreamedBytes = 128, kMostStreamedWords = 120;
+  constexpr int kMostVectors = 8, kMostRowWords = 48, kStreamedBytes = 128,
+                kMostStreamedWords = 120;
   const bool reads_again = ReadsRowsAgain(sized);
   if (s.neighbours > 1 && reads_again) {
     constexpr double kMostHeldWords = 128;
@@ -284,7 +330,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   const int row_words = RowWords(sized);
   while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
   if (s.neighbours == 1 && HoldFewColumns(sized, rows, s)) return;
-  if (reads_again && HoldLongPieces(sized, rows, s)) return;
+  if (reads_again && (HoldLongPieces(sized, rows, s) || ReadPiecesAgain(sized, s))) return;
   if (s.neighbours == 1 && reads_again && BringOuter(sized, rows, s)) return;
   if (s.neighbours == 1 && HoldOuter(sized, rows, reads_again, s)) return;
   // Clusters share rows that other CTAs cannot, else these are as few as leave work for most SMs.
@@ -312,8 +358,18 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       WorkloadOf(*sized.group).instructions > kManyInstructions) {
     s.registers /= 2;
   }
-  if (!reads_again && !sized.shape.crossed() && s.cluster == 1 && WritesColumns(sized))
-    ShareColumnsEvenly(sized, s);
+  if (sized.shape.crossed()) return;
+  s.registers = std::min(s.registers, kMostVectors);
+  if (!reads_again && s.cluster == 1)
+    WritesColumns(sized) ? ShareColumnsEvenly(sized, s) : FoldLongPieces(sized, s);
+}
+
+bool LieAlongMoreRows(const SizedGroup& sized, Schedule& s) {
+  constexpr int kBytes = 256;
+  if (s.persistent || s.cluster > 1 || sized.shape.crossed() || !ReadsRowsAgain(sized))
+    return false;
+  TakeTile(sized, {kBytes, s.min_ctas_per_sm}, s);
+  return true;
 }
 
 bool AreNeighboursShort(const SizedGroup& sized) {

@@ -262,5 +262,85 @@ TEST(ColumnHeuristics, SingleElementsWithoutMasks) {
       << masked.ToString();
 }
 
+// Channels of which a turn of large CTAs would leave a part of the device idle are shared by small
+// ones, others are not.
+TEST(ColumnHeuristics, TurnsThatAreNotFull) {
+  constexpr char kNorm[] = R"(fusion planes {
+  symbol M
+  symbol N
+  input g: f16[N, M, 56, 56]
+  input x: f16[N, M, 56, 56]
+  input mean: f32[M]
+  input rstd: f32[M]
+  input w: f16[M]
+  dx, dw, db = batch_norm_backward(g, x, mean, rstd, w)
+  output dx
+  output dw
+  output db
+})";
+  const DeviceInfo h200 = *FindDevice("h200");
+  for (const int64_t channels : {24, 48, 64, 72, 116, 144, 160, 200, 232, 256, 264, 336, 464}) {
+    const Schedule s = ExpectLaunchable(kNorm, channels, 400, h200).schedule;
+    EXPECT_FALSE(s.persistent) << s.ToString();
+    const int64_t at_once = int64_t{h200.sms} * s.min_ctas_per_sm;
+    const bool large = channels < 66 || (channels > 230 && channels <= 264) || channels > 450;
+    EXPECT_EQ(s.threads(), large ? 512 : 128) << s.ToString();
+    EXPECT_LE(channels * s.split, std::max(at_once, channels)) << s.ToString();
+    if (channels <= 264) {
+      EXPECT_GE(channels * s.split * 4, at_once * 3) << s.ToString();
+    }
+  }
+}
+
+// Columns of rows that CTAs share, to be read again: 128 bytes of each while a part stays in shared
+// memory, 256 where nothing does.
+TEST(ColumnHeuristics, LongerPiecesOfRowsThatAreReadAgain) {
+  constexpr char kNorm[] = R"(fusion last {
+  symbol M
+  symbol N
+  input x: f16[M, N]
+  y, mean, rstd = batch_norm(x, eps=1e-5)
+  output y
+})";
+  const DeviceInfo h200 = *FindDevice("h200");
+  for (const int64_t channels : {256, 512, 1024}) {
+    const Schedule held = ExpectLaunchable(kNorm, (1 << 25) / channels, channels, h200).schedule;
+    EXPECT_GT(held.held, 0) << held.ToString();
+    EXPECT_EQ(held.rows_per_cta(), 64) << held.ToString();
+    const Schedule all = ExpectLaunchable(kNorm, (1 << 27) / channels, channels, h200).schedule;
+    EXPECT_EQ(all.held, 0) << all.ToString();
+    EXPECT_EQ(all.rows_per_cta(), 128) << all.ToString();
+    EXPECT_GE(channels / 128 * all.split * 10, 9 * 2 * h200.sms) << all.ToString();
+  }
+}
+
+// The backward pass of a softmax over an axis whose pieces begin anywhere, in 16 bits: as many
+// warps as a CTA has read them again, where no CTA would hold them.
+TEST(ColumnHeuristics, PiecesThatBeginAnywhereAreReadAgain) {
+  constexpr char kBackward[] = R"(fusion middle {
+  symbol M
+  symbol N
+  input g: DTYPE[M, N, LENGTH]
+  input x: DTYPE[M, N, LENGTH]
+  dx = softmax_backward(g, x, axis=1)
+  output dx
+})";
+  const auto choose = [&](absl::string_view dtype, absl::string_view length, int64_t n) {
+    return ExpectLaunchable(absl::StrReplaceAll(kBackward, {{"DTYPE", dtype}, {"LENGTH", length}}),
+                            64, n, *FindDevice("h200"))
+        .schedule;
+  };
+  for (const int64_t n : {600, 1000, 2000, 3500}) {
+    const Schedule s = choose("bf16", "1500", n);
+    EXPECT_FALSE(s.persistent) << s.ToString();
+    EXPECT_EQ(s.threads(), 1024) << s.ToString();
+    EXPECT_EQ(s.rows_per_cta(), 32) << s.ToString();
+  }
+  EXPECT_TRUE(choose("bf16", "1500", 400).persistent);
+  EXPECT_TRUE(choose("bf16", "1504", 1000).persistent);  // Whole sectors.
+  EXPECT_TRUE(choose("f32", "1500", 1000).persistent);
+  EXPECT_NE(choose("bf16", "1500", 5000).threads(), 1024);
+}
+
 }  // namespace
 }  // namespace seam

@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -280,10 +281,13 @@ TEST(OuterRows, SumsGoStepByStep) {
   s = sum(cast(x, dtype=f32), axes=[0])
   output s
 })";
-  for (const auto& [columns, rows] : {std::pair(1024, 262144), {128, 65536}, {65536, 4096}}) {
+  // Many rows have longer pieces, and more CTAs.
+  for (const auto& [columns, rows, bytes] :
+       {std::tuple(1024, 262144, 256), {128, 65536, 256}, {65536, 4096, 128}}) {
     const Schedule s = Chosen(text, {columns, rows});
     EXPECT_FALSE(s.persistent) << s.ToString();
-    EXPECT_EQ(s.rows_per_cta() * 2, 128) << s.ToString();
+    EXPECT_EQ(s.rows_per_cta() * 2, bytes) << s.ToString();
+    EXPECT_EQ(s.min_ctas_per_sm, bytes == 256 ? 4 : 2) << s.ToString();
     EXPECT_EQ(s.cluster, 1) << s.ToString();
   }
 }

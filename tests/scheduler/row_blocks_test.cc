@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/substitute.h"
 #include "ir/text/parser.h"
 #include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
@@ -450,6 +451,50 @@ TEST(RowBlocks, AreBroughtAheadWhereRowsAreCrossed) {
                        }};
     ExpectRight(Backward("bf16"), run);
   }
+}
+
+// And where rows leave states of their columns, if vectors of 16 bytes do not divide them, up to
+// some length.
+TEST(RowBlocks, AreBroughtAheadWhereRowsLeaveStates) {
+  const auto text = [](const char* dtype, int64_t columns) {
+    return absl::Substitute(R"(fusion states {
+  symbol M
+  input g: $0[M, $1]
+  input x: $0[M, $1]
+  input w: f32[$1]
+  input mean: f32[M]
+  input rstd: f32[M]
+  dx, dw, db = layer_norm_backward(cast(g, dtype=f32), cast(x, dtype=f32), mean, rstd, w, axes=[1])
+  o = cast(dx, dtype=$0)
+  output o
+  output dw
+  output db
+})",
+                            dtype, columns);
+  };
+  const auto chosen = [&](const std::string& of) {
+    const absl::StatusOr<Fusion> group = ParseFusion(of);
+    EXPECT_TRUE(group.ok()) << group.status();
+    const ScheduleContext context{.sizes = {80000}, .device = *FindDevice("h200")};
+    const Schedule s = *FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    EXPECT_TRUE(CheckSchedule(s).ok()) << s.ToString();
+    return s;
+  };
+  for (const int64_t columns : {36, 77, 130, 257, 300, 301, 750}) {
+    const std::string of = text("bf16", columns);
+    const Schedule s = chosen(of);
+    EXPECT_TRUE(s.blocks) << s.ToString();
+    EXPECT_GE(s.stages, 2) << s.ToString();
+    // The same for fewer rows, of which three CTAs take several turns.
+    const GroupRun run{.sizes = {{"M", 8 * 37}}, .edit = [&](Schedule& edited) {
+                         edited = s;
+                         edited.grid = 3;
+                       }};
+    ExpectRight(of, run);
+  }
+  EXPECT_TRUE(chosen(text("f32", 301)).blocks);
+  for (const int64_t columns : {256, 304, 772, 1001})
+    EXPECT_FALSE(chosen(text("bf16", columns)).blocks);
 }
 
 TEST(RowBlocks, ScheduleNeedsWholeRowsThatThreadsLoad) {
