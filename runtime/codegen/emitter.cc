@@ -311,7 +311,7 @@ class Emitter {
                               " = ", Read(fragment, 0), ";"));
     }
     for (const Operand& divisor : shared.divisors())
-      flags.push_back(absl::StrCat("seam_divides(", Read(divisor), ")"));
+      flags.push_back(absl::StrCat("seam_divides", SignOf(divisor), "(", Read(divisor), ")"));
     exact_ = names_.Unique("exact");
     text_.Line(absl::StrCat("bool ", exact_, " = ", absl::StrJoin(flags, " & "), ";"));
     divisions_ = &shared;
@@ -327,6 +327,12 @@ class Emitter {
     text_.Lines(std::move(again));
     text_.Line("}");
   }
+  // Sums of squares and of exponentials are not negative, which saves an instruction a quotient;
+  // the others that are divide slowly.
+  absl::string_view SignOf(const Operand& divisor) const {
+    return divisor.fragment >= 0 && uses_.is_input(divisor.fragment) ? "_signed" : "";
+  }
+
   void Loop(const kernel::For& node) {
     const std::string extent = text_.Name(node.extent);
     const std::string name = VariableOf(node.symbol);
@@ -589,8 +595,8 @@ class Emitter {
       Write(node.fragment, node.slot,
             node.precision == kernel::Precision::kLoose
                 ? absl::StrCat(arguments[0], " * (1.0f / ", arguments[1], ")")
-                : absl::StrCat("seam_quotient(", arguments[0], ", ", arguments[1], ", ", exact_,
-                               ")"));
+                : absl::StrCat("seam_quotient", SignOf(node.arguments[1]), "(", arguments[0], ", ",
+                               arguments[1], ", ", exact_, ")"));
       return;
     }
     if (node.precision == kernel::Precision::kLoose && node.op != OpKind::Div) {

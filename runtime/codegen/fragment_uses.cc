@@ -76,7 +76,10 @@ void FragmentUses::Visit(const kernel::If& node) {
   Walk(node.body);
   Walk(node.otherwise);
 }
-void FragmentUses::Visit(const kernel::Load& node) { Touch(node.fragment, true); }
+void FragmentUses::Visit(const kernel::Load& node) {
+  Touch(node.fragment, true);
+  uses_[node.fragment].from_buffer |= node.space == kernel::Space::Global;
+}
 void FragmentUses::Visit(const kernel::Store& node) { Touch(node.fragment, false); }
 void FragmentUses::Visit(const kernel::RemoteStore& node) { Touch(node.fragment, false); }
 void FragmentUses::Visit(const kernel::Map& node) {
@@ -87,6 +90,12 @@ void FragmentUses::Visit(const kernel::Map& node) {
     for (const kernel::Operand& operand : node.arguments) Operands({&operand});
   }
   Compute(node.fragment);
+  const bool same = node.op == OpKind::Copy || node.op == OpKind::Cast;
+  if (same && node.arguments[0].fragment >= 0) {
+    uses_[node.fragment].from_buffer |= is_input(node.arguments[0].fragment);
+  } else {
+    uses_[node.fragment].changed = true;
+  }
 }
 void FragmentUses::Visit(const kernel::IndexValue& node) { Compute(node.fragment); }
 void FragmentUses::Visit(const kernel::LetSymbol& node) { Operands({&node.value}); }

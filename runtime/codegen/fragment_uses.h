@@ -24,6 +24,10 @@ class FragmentUses {
   // It is computed, and nothing but stores reads it or a fragment that it is copied to, so that
   // they may do the rounding: one conversion packs two narrow floats and rounds them.
   bool rounded_by_stores(int fragment) const { return uses_[fragment].rounded_by_stores; }
+  // It holds what a buffer holds, as it is there or in another type, and so may have either sign.
+  bool is_input(int fragment) const {
+    return uses_[fragment].from_buffer && !uses_[fragment].changed;
+  }
 
  private:
   using Path = std::vector<std::pair<const kernel::Block*, size_t>>;
@@ -35,6 +39,8 @@ class FragmentUses {
     bool read_as_operand = false;  // By anything but a copy or a store.
     std::vector<int> copied_to;
     bool rounded_by_stores = false;
+    bool from_buffer = false;
+    bool changed = false;  // By an operation.
     int writes = 0;
   };
 

@@ -249,6 +249,16 @@ __device__ __forceinline__ float seam_quotient(float a, float b, bool& exact) {
   return fmaf(-fmaf(q, b, -a), r, q);  // Of zeros, too, as b > 0.
 }
 )"},
+    // The same by b of either sign, as (-a) / (-b) where it is negative.
+    {"seam_divides_signed", R"(
+__device__ __forceinline__ bool seam_divides_signed(float b) { return seam_divides(fabsf(b)); }
+)"},
+    {"seam_quotient_signed", R"(
+__device__ __forceinline__ float seam_quotient_signed(float a, float b, bool& exact) {
+  const unsigned sign = __float_as_uint(b) & 0x80000000u;
+  return seam_quotient(__uint_as_float(__float_as_uint(a) ^ sign), fabsf(b), exact);
+}
+)"},
     {"seam_fmod", R"(
 template <typename T>
 __device__ __forceinline__ T seam_fmod(T a, T b) { return b == 0 || b == -1 ? 0 : a % b; }

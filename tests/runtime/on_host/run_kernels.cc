@@ -142,6 +142,12 @@ TEST(SharedDivisor, QuotientsAreTheDivisions) {
     const float quotient = seam_quotient(a, b, exact);
     ASSERT_TRUE(exact) << a << " / " << b;
     ASSERT_EQ(quotient, a / b) << a << " / " << b;
+    for (const float c : {b, -b}) {
+      exact = seam_divides_signed(c);
+      const float of_signed = seam_quotient_signed(a, c, exact);
+      ASSERT_TRUE(exact) << a << " / " << c;
+      ASSERT_EQ(of_signed, a / c) << a << " / " << c;
+    }
   }
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float a : {0.0f, -0.0f, 1e-45f, 0x1p-100f, 0x1.fffffep-101f, -0x1.fffffep99f, 0x1p100f,
@@ -151,11 +157,21 @@ TEST(SharedDivisor, QuotientsAreTheDivisions) {
       const float quotient = seam_quotient(a, b, exact);
       EXPECT_EQ(exact, flagged(a) || a == 0) << a << " / " << b;
       if (exact) EXPECT_EQ(std::bit_cast<unsigned>(quotient), std::bit_cast<unsigned>(a / b));
+      for (const float c : {b, -b}) {
+        exact = seam_divides_signed(c);
+        const float of_signed = seam_quotient_signed(a, c, exact);
+        EXPECT_EQ(exact, flagged(a) || a == 0) << a << " / " << c;
+        if (exact) EXPECT_EQ(std::bit_cast<unsigned>(of_signed), std::bit_cast<unsigned>(a / c));
+      }
     }
   }
   for (const float b : {0.0f, -0.0f, 1e-45f, 0x1.fffffep-27f, 0x1p26f, infinity, -infinity, -3.0f})
     EXPECT_FALSE(seam_divides(b)) << b;
   EXPECT_FALSE(seam_divides(infinity - infinity));
+  for (const float b :
+       {0.0f, -0.0f, -1e-45f, -0x1.fffffep-27f, -0x1p26f, -infinity, infinity - infinity}) {
+    EXPECT_FALSE(seam_divides_signed(b)) << b;
+  }
 }
 
 // Vectors of `Storage` that start anywhere, up to the last element that there is.

@@ -66,7 +66,7 @@ void Write() {
     absl::StrAppend(&table, "k", count++, ", ");
   }
   // run_kernels.cc tries the quotients by themselves.
-  std::string prelude = PreludeFor(kernels + " seam_divides seam_quotient");
+  std::string prelude = PreludeFor(kernels + " seam_divides_signed seam_quotient_signed");
   RemoveFunction("unsigned short seam_f16_bits(float x)", prelude);
   RemoveFunction("float seam_f16_value(unsigned short x)", prelude);
   kernels = absl::StrReplaceAll(kernels, {{"extern \"C\"", "static"}});
