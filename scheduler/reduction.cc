@@ -163,12 +163,14 @@ absl::StatusOr<bool> FoldsFewColumns(const SizedGroup& sized) {
 }
 
 // Too few rows for the machine: as many CTAs share them as there is room for, two an SM at least.
+// Not so few where that takes the vectors of shifted rows, or was not timed (tiles).
 absl::Status ShareFewRows(const SizedGroup& sized, Schedule& s) {
   const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
   const int64_t steps = CeilDivide(sized.columns, s.columns_per_step());
   const DeviceInfo& device = sized.context.device;
   const int64_t enough = std::max<int64_t>(ResidentCtas(s, device), 2 * device.sms);
-  if (s.split > 1 || s.persistent || sized.shape.crossed() || ctas * 2 > enough || steps < 4)
+  const int64_t few = s.shift || s.tiles ? device.sms / 2 : enough / 2;
+  if (s.split > 1 || s.persistent || sized.shape.crossed() || ctas > few || steps < 4)
     return absl::OkStatus();
   s.split = static_cast<int>(std::min(enough / ctas, CeilDivide(steps, 2)));
   if (!s.shift) return absl::OkStatus();

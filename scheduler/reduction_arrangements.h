@@ -67,7 +67,7 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 
 // Twice as many neighbouring rows to a warp, 256 bytes of each column, where CTAs share rows that
 // are read again from memory. False: it reads them in another way. Source: docs/schedulers.md,
-// "Longer pieces of rows that are read again".
+// "Longer pieces".
 bool LieAlongMoreRows(const SizedGroup& sized, Schedule& schedule);
 
 // Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row

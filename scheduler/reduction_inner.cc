@@ -308,16 +308,16 @@ bool ShareParts(const SizedGroup& sized, const KeptRows& rows, int64_t vectors, 
 // Whether CTAs of 16 warps, two an SM, that read rows again would leave a part of the device idle
 // in the last of a few turns. Rows that the cache keeps until they are read again, as many as are
 // under way at once, are left to them. Source: docs/schedulers.md, "Turns that are not full".
-bool LeavesTurnsUneven(const SizedGroup& sized) {
+bool LeavesTurnsUneven(const SizedGroup& sized, const Schedule& s) {
   constexpr int64_t kCtasPerSm = 2, kFewRows = 4;
   constexpr double kFull = 0.85;
+  if (s.shift || sized.shape.crossed()) return false;
   const DeviceInfo& device = sized.context.device;
   const int64_t at_once = kCtasPerSm * device.sms;
   const int64_t rows = std::max<int64_t>(sized.rows, 1);
   const int64_t ctas = rows * kFewRows <= at_once ? at_once / rows * rows : rows;
   const int64_t places = CeilDivide(ctas, at_once) * at_once;
   const int64_t row_bytes = sized.columns * sized.widest_bytes * sized.large_inputs;
-  if (sized.shape.crossed()) return false;
   const bool kept = at_once * row_bytes < device.l2_bytes && rows > at_once;
   return static_cast<double>(ctas) < kFull * static_cast<double>(places) && !kept;
 }
@@ -416,7 +416,7 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
     // Single elements are few bytes under way each: small CTAs have many, or share a row. Of more
     // rows those that are under way at once would not stay in the cache until they are read again.
     const bool many_rows = sized.rows * 2 > int64_t{sized.context.device.sms} * kSmallCtas;
-    const bool small = again || (s.vector == 1 ? !many_rows : LeavesTurnsUneven(sized));
+    const bool small = again || (s.vector == 1 ? !many_rows : LeavesTurnsUneven(sized, s));
     s.warps_per_row = small ? 4 : 16;
     s.registers = again ? 4 : s.vector == 1 ? 8 : (small ? 2 : 1) * (room ? 2 : 1);
   }

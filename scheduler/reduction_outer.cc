@@ -156,9 +156,10 @@ bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
 // begin anywhere".
 bool ReadPiecesAgain(const SizedGroup& sized, Schedule& s) {
   constexpr int kBytes = 64, kWarps = 32, kVectors = 2;
+  constexpr int kMostRowWords = 32;       // More would not fit the registers of so many threads.
   constexpr int64_t kMostColumns = 4096;  // Longer ones were not timed.
   if (!BeginAnywhere(sized, s) || sized.widest_bytes > 2 || sized.large_inputs != 2 ||
-      sized.columns > kMostColumns) {
+      s.vector * RowWords(sized) > kMostRowWords || sized.columns > kMostColumns) {
     return false;
   }
   Schedule t = s;
@@ -295,16 +296,17 @@ void ShareColumnsEvenly(const SizedGroup& sized, Schedule& s) {
 
 // Many rows of narrow data of which nothing but what they fold to is written: longer pieces of each
 // column, fewer of them at once, and more CTAs, some of which load while others begin or end.
-// Source: docs/schedulers.md, "Longer pieces of columns".
+// Source: docs/schedulers.md, "Longer pieces".
 void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
-  constexpr int kBytes = 256, kWarps = 8, kCtas = 4;
+  constexpr int kBytes = 256, kWarps = 8, kCtas = 4, kMostWords = 56;
   if (sized.widest_bytes >= 4 || s.neighbours > 1 || sized.shape.unrolls) return;
   Schedule t = s;
   LieAlongRows(sized, kBytes, t);
   t.warps_per_row = kWarps;
   t.registers = std::max(1, s.registers / 2);
   t.min_ctas_per_sm = kCtas;
-  if (OuterCtas(sized, t) >= 2 * sized.context.device.sms) s = t;
+  const double words = t.vector * (t.registers * sized.input_words + RowWords(sized));
+  if (words <= kMostWords && OuterCtas(sized, t) >= 2 * sized.context.device.sms) s = t;
 }
 
 }  // namespace

@@ -292,6 +292,25 @@ TEST(ColumnHeuristics, TurnsThatAreNotFull) {
   }
 }
 
+// Rows that start anywhere keep their vectors, which CTAs that share one would not have, unless
+// they are far too few.
+TEST(ColumnHeuristics, ShiftedRowsThatAreReadAgainAreNotShared) {
+  constexpr char kSoftmax[] = R"(fusion rows {
+  symbol M
+  symbol N
+  input x: f16[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+  const DeviceInfo h200 = *FindDevice("h200");
+  for (const int64_t rows : {70, 100, 150, 400}) {
+    const Schedule s = ExpectLaunchable(kSoftmax, rows, 1000003, h200).schedule;
+    EXPECT_TRUE(s.shift && !s.persistent) << s.ToString();
+    EXPECT_EQ(s.split, 1) << s.ToString();
+  }
+  EXPECT_GT(ExpectLaunchable(kSoftmax, 30, 1000003, h200).schedule.split, 1);
+}
+
 // Columns of rows that CTAs share, to be read again: 128 bytes of each while a part stays in shared
 // memory, 256 where nothing does.
 TEST(ColumnHeuristics, LongerPiecesOfRowsThatAreReadAgain) {
