@@ -12,11 +12,13 @@ namespace seam::reduction {
 namespace {
 
 // Blocks of rows that CTAs take in turn: copies bring the next ones, if all are multiples of 16
-// bytes. A thread has more of a row than where others hide its loads, and with a word for each of
-// its columns' states no more than was timed (docs/schedulers.md, "Blocks of rows that leave
+// bytes. A thread has more of a row than where others hide its loads, and with the states and the
+// weights of its columns no more than was timed (docs/schedulers.md, "Blocks of rows that leave
 // states").
 absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
-  constexpr int kWideBytes = 16, kRowWords = 64, kAllWords = 128, kWarps = 4, kCtas = 3;
+  constexpr int kWideBytes = 16, kRowWords = 64, kWarps = 4, kCtas = 3;
+  // Single elements take registers for their places, too.
+  constexpr double kAllWords = 160, kAllSingleWords = 130;
   constexpr int64_t kMostColumns = 768;
   const DeviceInfo& device = sized.context.device;
   if (!sized.shape.crossed() || device.max_cluster == 1 ||
@@ -35,7 +37,9 @@ absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
     a.registers = static_cast<int>(CeilDivide(sized.columns, int64_t{a.lanes_per_row} * a.vector));
     const int64_t stage = rows.StageBytes(a);
     const int points = a.registers * a.vector;
-    if (points * words > kRowWords || points * (words + states) > kAllWords || stage == 0 ||
+    const double all_words = points * (words + states + rows.AlikeWords());
+    if (points * words > kRowWords || stage == 0 ||
+        (states > 0 && all_words > (a.vector == 1 ? kAllSingleWords : kAllWords)) ||
         a.columns_per_step() * 4 > sized.columns * 5 ||
         CeilDivide(sized.rows, a.rows_per_cta()) < 2 * kCtas * device.sms) {
       continue;

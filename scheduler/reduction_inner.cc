@@ -306,8 +306,9 @@ bool ShareParts(const SizedGroup& sized, const KeptRows& rows, int64_t vectors, 
 }
 
 // Whether CTAs of 16 warps, two an SM, that read rows again would leave a part of the device idle
-// in the last of a few turns. Rows that the cache keeps until they are read again, as many as are
-// under way at once, are left to them. Source: docs/schedulers.md, "Turns that are not full".
+// in the last of a few turns; of a quarter as many rows as there are places they share each. Rows
+// that the cache keeps until they are read again, as many as are under way at once, are left to
+// them. Source: docs/schedulers.md, "Turns that are not full".
 bool LeavesTurnsUneven(const SizedGroup& sized, const Schedule& s) {
   constexpr int64_t kCtasPerSm = 2, kFewRows = 4;
   constexpr double kFull = 0.85;

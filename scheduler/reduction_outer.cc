@@ -151,9 +151,9 @@ bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   return true;
 }
 
-// Rows of two narrow inputs whose columns begin anywhere and whose CTA would not hold them: read
-// again, from the cache, by as many warps as a CTA has. Source: docs/schedulers.md, "Columns that
-// begin anywhere".
+// Rows of two narrow inputs whose columns begin anywhere and whose long pieces no CTA would hold,
+// although there are enough of them: read again, from the cache, by as many warps as a CTA has.
+// Source: docs/schedulers.md, "Columns that begin anywhere".
 bool ReadPiecesAgain(const SizedGroup& sized, Schedule& s) {
   constexpr int kBytes = 64, kWarps = 32, kVectors = 2;
   constexpr int kMostRowWords = 32;       // More would not fit the registers of so many threads.
@@ -168,7 +168,7 @@ bool ReadPiecesAgain(const SizedGroup& sized, Schedule& s) {
   t.warps_per_row = kWarps;
   t.registers = kVectors;
   t.min_ctas_per_sm = 1;
-  if (t.columns_at_once() >= sized.columns || OuterCtas(sized, t) < sized.context.device.sms)
+  if (t.columns_at_once() >= sized.columns || OuterCtas(sized, t) < 2 * sized.context.device.sms)
     return false;
   s = t;
   return true;
@@ -298,8 +298,11 @@ void ShareColumnsEvenly(const SizedGroup& sized, Schedule& s) {
 // column, fewer of them at once, and more CTAs, some of which load while others begin or end.
 // Source: docs/schedulers.md, "Longer pieces".
 void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
-  constexpr int kBytes = 256, kWarps = 8, kCtas = 4, kMostWords = 56;
-  if (sized.widest_bytes >= 4 || s.neighbours > 1 || sized.shape.unrolls) return;
+  constexpr int kBytes = 256, kWarps = 8, kCtas = 4, kMostWords = 56, kMostStates = 2;
+  if (sized.widest_bytes >= 4 || s.neighbours > 1 || sized.shape.unrolls ||
+      StateWords(sized) > kMostStates) {
+    return;
+  }
   Schedule t = s;
   LieAlongRows(sized, kBytes, t);
   t.warps_per_row = kWarps;

@@ -24,7 +24,8 @@ class FragmentUses {
   // It is computed, and nothing but stores reads it or a fragment that it is copied to, so that
   // they may do the rounding: one conversion packs two narrow floats and rounds them.
   bool rounded_by_stores(int fragment) const { return uses_[fragment].rounded_by_stores; }
-  // It holds what a buffer holds, as it is there or in another type, and so may have either sign.
+  // It holds what a thread has loaded from a buffer, as it is there or in another type, and so may
+  // have either sign. (Not what came through shared memory.)
   bool is_input(int fragment) const {
     return uses_[fragment].from_buffer && !uses_[fragment].changed;
   }

@@ -360,6 +360,33 @@ TEST(EmitterTest, LoopsShareADivisor) {
   EXPECT_EQ(Count(division(Operand::Reg(by), true), "seam_quotient"), 0);
 }
 
+// A divisor that was loaded, in this type or another, may be negative; one that was computed mostly
+// is not, and its quotients are cheaper.
+TEST(EmitterTest, SharedDivisorsThatMayBeNegative) {
+  KernelDraft d("signs");
+  const int x = d.Buffer("x", DType::F32, 512, false), y = d.Buffer("y", DType::F32, 512, true);
+  const int n = d.Buffer("n", DType::F16, 512, false);
+  const int in = d.Fragment("in", DType::F32, 4), out = d.Fragment("out", DType::F32, 4);
+  const int narrow = d.Fragment("narrow", DType::F16), by = d.Fragment("by", DType::F32);
+  const int root = d.Fragment("root", DType::F32), copy = d.Fragment("copy", DType::F32);
+  const SymInt v = d.Symbol("v", 4);
+  Emit(&d.k.body, Load{in, 0, 4, Space::Global, x, 4 * d.thread});
+  Emit(&d.k.body, Load{narrow, 0, 1, Space::Global, n, d.thread});
+  Emit(&d.k.body, Map{OpKind::Cast, by, 0, {Operand::Reg(narrow)}});
+  Emit(&d.k.body, Map{OpKind::Copy, copy, 0, {Operand::Reg(by)}});
+  Emit(&d.k.body, Map{OpKind::Sqrt, root, 0, {Operand::Reg(by)}});
+  for (const int divisor : {by, copy, root}) {
+    For loop{v, 4, true, {}};
+    Emit(&loop.body, Map{OpKind::Div, out, v, {Operand::Reg(in, v), Operand::Reg(divisor)}});
+    Emit(&d.k.body, std::move(loop));
+    Emit(&d.k.body, Store{out, 0, 4, Space::Global, y, 4 * d.thread});
+  }
+  ExpectCompiles({d.k});
+  const std::string text = Text(d.k);
+  EXPECT_EQ(Count(text, "= seam_quotient_signed(in[v], "), 2) << text;
+  EXPECT_EQ(Count(text, "= seam_quotient(in[v], root"), 1) << text;
+}
+
 // Four aligned neighbours share one call of the generator, which is most of the code.
 TEST(EmitterTest, NeighboursShareTheirRandomNumbers) {
   const auto nvrtc = cuda::Nvrtc::Get();

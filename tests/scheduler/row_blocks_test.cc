@@ -493,6 +493,10 @@ TEST(RowBlocks, AreBroughtAheadWhereRowsLeaveStates) {
     ExpectRight(of, run);
   }
   EXPECT_TRUE(chosen(text("f32", 301)).blocks);
+  // Not 32 single elements a thread, whose places, states and weights would leave room for two
+  // CTAs.
+  for (const int64_t columns : {125, 501})
+    EXPECT_LE(chosen(text("bf16", columns)).registers, 26) << columns;
   for (const int64_t columns : {256, 304, 772, 1001})
     EXPECT_FALSE(chosen(text("bf16", columns)).blocks);
 }
