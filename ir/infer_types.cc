@@ -445,7 +445,10 @@ class Typer : public ShapeChecker {
       const SymInt start = attr_.start[axis] = SliceBound(attr_.start[axis], extent);
       SymInt& stop = attr_.stop[axis] = SliceBound(attr_.stop[axis], extent);
       if (ProvablyLe(stop, start)) stop = start;
-      const SymInt step = attr_.step[axis];
+      SymInt& step = attr_.step[axis];
+      // No axis is longer, so it takes the same elements.
+      if (const auto constant = step.maybe_int(); constant.has_value() && *constant > kMaxExtent)
+        step = kMaxExtent;
       const auto range = [&](const char* relation) {
         return [&, relation] {
           return absl::StrCat("start ", start.ToString(), ", stop ", stop.ToString(), " of axis ",

@@ -2,6 +2,7 @@
 // refuses.
 #include "ir/infer_types.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -316,6 +317,17 @@ TEST_F(InferTypesTest, SliceOfConstantsIsPythons) {
   const int64_t min = std::numeric_limits<int64_t>::min(),
                 max = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(Infer(OpKind::Slice, {F32({5, M})}, Range({min, min}, {max, max})), "f32[5, M]");
+}
+
+// A step beyond any axis takes the first element, if there is one.
+TEST_F(InferTypesTest, SliceByTheLargestStep) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  for (const int64_t n : {0, 1, 5}) {
+    EXPECT_EQ(Infer(OpKind::Slice, {F32({n})}, Range({0}, {n}, {kMax})),
+              F32({std::min<int64_t>(n, 1)}).ToString());
+  }
+  EXPECT_EQ(Infer(OpKind::Slice, {F32({M})}, Range({0}, {M}, {kMax})),
+            Infer(OpKind::Slice, {F32({M})}, Range({0}, {M}, {int64_t{1} << 48})));
 }
 
 TEST_F(InferTypesTest, SliceOfSymbols) {
