@@ -451,13 +451,26 @@ TEST(Executable, TensorsThatDoNotFit) {
 }
 
 TEST(Executable, ExtentsBeyond64Bits) {
-  ASSERT_OK_AND_ASSIGN(executable, CompileText("symbol M in [1, 100]\n input x: f32[M]\n"
-                                               "y = exp(x[::9223372036854775807])\n output y"));
+  ASSERT_OK_AND_ASSIGN(
+      executable,
+      CompileText("symbol M in [1, 100]\n input x: f32[M]\n"
+                  "y = exp(x[:(M * 4611686018427387904) // 9223372036854775807])\n output y"));
   std::vector<float> x(8);
   Tensor out;
   const absl::Status status = executable.Run({FloatTensor(x, {8})}, absl::MakeSpan(&out, 1));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("overflow"));
+}
+
+// Which no sum of a step and an extent may overflow.
+TEST(Executable, TheLargestStepTakesTheFirstElement) {
+  ASSERT_OK_AND_ASSIGN(executable, CompileText("symbol M in [0, 100]\n input x: f32[M]\n"
+                                               "y = x[::9223372036854775807] + 1.0\n output y"));
+  std::vector<float> x = {3, 4, 5, 6}, y(1);
+  Tensor out = FloatTensor(y, {1});
+  const absl::Status status = executable.Run({FloatTensor(x, {4})}, absl::MakeSpan(&out, 1));
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(y[0], 4);
 }
 
 TEST(Executable, WhatTheAllocatorRefusesIsReported) {
