@@ -19,14 +19,14 @@ LAST = ' order [0, 2, 3, 1]'
 SIDES = ((64, 147), (192, 71), (288, 35), (768, 17), (256, 13), (2048, 7), (96, 55), (160, 9), (64, 55), (64, 35), (64, 71))
 
 
-def norm(op, backward, last, dtype, channels, side):
-    """Inputs, statements, outputs and sizes of one."""
+def norm(op, backward, last, dtype, channels, side, elements=IMAGES):
+    """Inputs, statements, outputs and sizes of one; `elements` in 16 bits, half as many in f32."""
     order = LAST if last else ''
     c = f'{GROUPS}*C' if op == 'group' else 'C'
     state = {'batch': c, 'instance': f'N, {c}', 'group': f'N, {GROUPS}'}[op]
     more = f', groups={GROUPS}' if op == 'group' else ''
     image = f'T[N, {c}, H, W]{order}'
-    elements = IMAGES if dtype == 'f16' else IMAGES // 2
+    elements //= 1 if dtype == 'f16' else 2
     sizes = dict(N=max(1, elements // (channels * side * side)), C=channels // GROUPS if op == 'group' else channels,
                  H=side, W=side)
     if backward:

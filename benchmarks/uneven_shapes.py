@@ -11,7 +11,7 @@ build/tools/seam, or what SEAM names.
 """
 import sys
 
-from odd_norms import LAST
+from odd_norms import norm
 from transposed import graph, time_cases
 
 ELEMENTS = 1 << 25       # Of a tensor of rows in 16 bits; half as many in f32.
@@ -19,20 +19,8 @@ MANY_ELEMENTS = 1 << 26  # Of images with the channels in front, and of columns.
 MORE_ELEMENTS = 1 << 27  # Of images with the channels last.
 
 
-def batch_norm(backward, last, channels, side):
-    """Inputs, statements, outputs and sizes of one."""
-    image = 'T[N, C, H, W]' + (LAST if last else '')
-    elements = MORE_ELEMENTS if last else MANY_ELEMENTS
-    sizes = dict(N=max(1, elements // (channels * side * side)), C=channels, H=side, W=side)
-    if backward:
-        return ([f'g: {image}', f'x: {image}', 'mean: f32[C]', 'rstd: f32[C]', 'w: T[C]'],
-                'dx, dw, db = batch_norm_backward(g, x, mean, rstd, w)', ['dx' + (LAST if last else ''), 'dw', 'db'], sizes)
-    return ([f'x: {image}', 'w: T[C]', 'b: T[C]'], 'y, mean, rstd = batch_norm(x, w, b, eps=1e-5)',
-            ['y' + (LAST if last else ''), 'mean', 'rstd'], sizes)
-
-
 def norm_backward(rms, dropout, dtype, columns):
-    """The same of a layer or RMS norm's backward pass."""
+    """Inputs, statements, outputs and sizes of a layer or RMS norm's backward pass."""
     inputs = ['g: T[M, N]', 'x: T[M, N]', 'w: f32[N]', 'rstd: f32[M]']
     wide = 'cast(g, dtype=f32), cast(x, dtype=f32)'
     if rms:
@@ -54,9 +42,11 @@ def cases():
         direction = 'backward' if backward else 'forward'
         for channels, side in ((24, 112), (48, 56), (64, 56), (72, 56), (116, 28), (160, 28), (192, 28), (200, 14),
                                (232, 28), (256, 56), (288, 28), (336, 14), (464, 14)):
-            yield f'batch_{direction}_{channels}x{side}x{side}', 'f16', *batch_norm(backward, False, channels, side)
+            yield (f'batch_{direction}_{channels}x{side}x{side}', 'f16',
+                   *norm('batch', backward, False, 'f16', channels, side, MANY_ELEMENTS))
         for channels, side in ((144, 28), (256, 56), (512, 28), (672, 14), (1024, 14)):
-            yield f'batch_{direction}_last_{channels}x{side}x{side}', 'f16', *batch_norm(backward, True, channels, side)
+            yield (f'batch_{direction}_last_{channels}x{side}x{side}', 'f16',
+                   *norm('batch', backward, True, 'f16', channels, side, MORE_ELEMENTS))
     for dtype in ('f16', 'f32'):
         for columns in (12, 36, 60, 77, 100, 101, 130, 201, 257, 300, 301, 514, 750, 1001):
             yield f'layer_norm_backward_{columns}_{dtype}', dtype, *norm_backward(False, False, dtype, columns)

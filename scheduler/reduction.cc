@@ -325,6 +325,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     constexpr double kLeastShare = 0.1;
     if (held.Share(s, s.held) < kLeastShare * sized.large_inputs) s.held = 0;
   }
+  // Longer pieces of what comes from memory again.
   if (s.outer && s.split > 1 && s.held == 0 && LieAlongMoreRows(sized, s)) {
     s.split = 1;
     SEAM_RETURN_IF_ERROR(ShareFewRows(sized, s));

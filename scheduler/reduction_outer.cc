@@ -120,8 +120,8 @@ bool BeginAnywhere(const SizedGroup& sized, const Schedule& s) {
          s.neighbours == 1 && !sized.shape.crossed() && !sized.shape.unrolls;
 }
 
-// Such columns: neighbouring rows twice as many as else, so
-// that fewer of the sectors are those at their ends, which two CTAs read, and write in part.
+// Such columns: neighbouring rows twice as many as else, so that fewer of the sectors are those at
+// their ends, which two CTAs read, and write in part.
 // Source: docs/schedulers.md, "Columns that begin anywhere".
 bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kRows = 64, kWarps = 16, kMostWords = 96, kBesideWords = 24, kMostCtas = 4;
@@ -267,7 +267,7 @@ void ShareColumnsEvenly(const SizedGroup& sized, Schedule& s) {
   };
   const auto evenness = [&](int64_t ctas) {
     const int64_t places = CeilDivide(ctas, at_once) * at_once;
-    return static_cast<double>(ctas) / static_cast<double>(places);
+    return ctas == 0 ? 1 : static_cast<double>(ctas) / static_cast<double>(places);
   };
   std::optional<Schedule> best;
   double most_even = 0;

@@ -327,8 +327,8 @@ class Emitter {
     text_.Lines(std::move(again));
     text_.Line("}");
   }
-  // Sums of squares and of exponentials are not negative, which saves an instruction a quotient;
-  // the others that are divide slowly.
+  // What is computed, a sum of squares or of exponentials, mostly is not negative, which saves an
+  // instruction a quotient; what is all the same divides slowly.
   absl::string_view SignOf(const Operand& divisor) const {
     return divisor.fragment >= 0 && uses_.is_input(divisor.fragment) ? "_signed" : "";
   }

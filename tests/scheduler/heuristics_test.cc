@@ -233,11 +233,13 @@ TEST(Heuristics, RowsWithRandomNumbersAreNotShifted) {
   };
   const std::string with = behind("random_uniform(seed, seed, sizes=[M, N], dtype=f32)"),
                     without = behind("cast(x, dtype=f32)");
-  for (const int64_t n : {1004, 10004}) {
+  for (const int64_t n : {300, 1004, 10004}) {
     const Schedule s = ExpectLaunchable(with, 8192, n, Devices()[0]).schedule;
     EXPECT_FALSE(s.shift) << s.ToString();
     EXPECT_EQ(s.vector, 4) << s.ToString();
-    EXPECT_TRUE(ExpectLaunchable(without, 8192, n, Devices()[0]).schedule.shift);
+    // Short ones go in blocks.
+    const Schedule t = ExpectLaunchable(without, 8192, n, Devices()[0]).schedule;
+    EXPECT_TRUE(n == 300 ? t.blocks : t.shift) << t.ToString();
   }
   // Neighbours by two are calls of their own anyway.
   EXPECT_TRUE(ExpectLaunchable(with, 8192, 1002, Devices()[0]).schedule.shift);
