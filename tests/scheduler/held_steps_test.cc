@@ -19,6 +19,7 @@
 #include "scheduler/scheduler.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -140,11 +141,13 @@ GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
 // CTAs whose columns end inside a step, that have fewer than others or none; rows beyond the end,
 // or that end inside a vector; all steps held, some, more than there are.
 TEST(HeldSteps, RowsThatAreNeighbours) {
+  testing::Part part;
   for (const char* dtype : {"bf16", "f32"}) {
     for (const std::string& text : {Forward(dtype), Backward(dtype)}) {
       for (const int held : {1, 2, 7}) {
         for (const int64_t pixels : {1, 40, 113, 400}) {
           for (const int64_t channels : {8, 40, 42}) {
+            if (!part.TakesNext()) continue;
             const Lay lay = {.split = 3, .held = held, .registers = pixels == 113 ? 3 : 2};
             const GroupResult result =
                 ExpectRight(text, Laid(lay, {{"P", pixels}, {"C", channels}}));

@@ -15,6 +15,7 @@
 #include "scheduler/scheduler.h"
 #include "tests/support/launchable.h"
 #include "tests/support/norm_graphs.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -190,7 +191,7 @@ TEST(Heuristics, ChooseWhatTheDeviceCanLaunch) {
     const auto n = static_cast<int64_t>(std::exp2(log));
     return below(3) == 0 ? (n + 7) / 8 * 8 : n;
   };
-  for (int i = 0; i < 840; ++i) {
+  for (int i = 0; i < 840 / testing::kPart; ++i) {
     const char* const dtypes[] = {"f32", "bf16", "f16", "f64"};
     const std::string text =
         absl::StrReplaceAll(texts[below(std::size(texts))], {{"DTYPE", dtypes[below(4)]}});
