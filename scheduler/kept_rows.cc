@@ -148,6 +148,23 @@ int64_t KeptRows::StageBytes(const Schedule& s) const {
   return bytes;
 }
 
+KeptRows::Rest KeptRows::NotBrought(const Schedule& s) const {
+  const kernel::TileKernel& tile = traced_.tile;
+  const auto copies = kernel::FindRowCopies(tile, s.rows_per_cta(), s.shift ? s.vector : 1);
+  Rest words;
+  for (size_t id = 0; id < tile.values.size(); ++id) {
+    const kernel::TileValue& v = tile.values[id];
+    const bool brought = copies[id] && resident_[copies[id]->space];
+    const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(v.index, tile.row);
+    if (v.kind != kernel::TileKind::Load || brought || !of_row ||
+        !kernel::DependsOnColumn(tile, v.index)) {
+      continue;
+    }
+    (IsShared(v) ? words.of_tables : words.of_tensors) += DTypeBytes(v.dtype) / 4.0;
+  }
+  return words;
+}
+
 int64_t KeptRows::AsyncBytes(const Schedule& s) const {
   const kernel::TileKernel& tile = traced_.tile;
   int64_t bytes = 0;

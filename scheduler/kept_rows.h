@@ -54,6 +54,13 @@ class KeptRows {
   // knows more facts has more of them brought: rows in pieces, whose lengths copies have to know.
   int64_t StageBytes(const Schedule& s) const;
 
+  // Registers for what each row reads at a point that these copies do not bring: of tensors that
+  // rows share, such as tables, and of those that have an element for each point.
+  struct Rest {
+    double of_tables = 0, of_tensors = 0;
+  };
+  Rest NotBrought(const Schedule& s) const;
+
   // The same as far as threads can bring them, for a turn or for all. Whether that is all that is
   // read at each column.
   int64_t AsyncBytes(const Schedule& s) const;

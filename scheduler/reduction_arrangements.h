@@ -28,6 +28,9 @@ absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& schedul
 
 // Rows of batches that others cross, each batch by itself. Errors: those of Trace.
 absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
+// How many CTAs share a batch whose rows such a schedule takes. False: its CTAs' sets of rows do
+// not divide a batch.
+bool ChooseTeams(const SizedGroup& sized, Schedule& schedule);
 
 // Whether rows are those of one input of 16-bit data or narrower, in vectors of 16 bytes, beside a
 // word of weights a column, a layer norm's with both of its parameters, and nothing crosses them.

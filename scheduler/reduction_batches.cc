@@ -30,15 +30,20 @@ void DivideBatch(int64_t rows, Schedule& s) {
 // rows, since CTAs that are done make room for others, and none waits for the slowest.
 int64_t TeamsOf(const SizedGroup& sized, int64_t batches, int64_t sets, int64_t resident) {
   constexpr int64_t kLeastTurns = 4, kMostTimes = 16;
-  constexpr double kEnough = 0.9, kLittle = 0.02, kStateBytes = 8;
+  constexpr double kEnough = 0.9, kLittle = 0.02, kMuch = 0.1, kStateBytes = 8;
   int64_t best = 1;
   double most = 0;
   // Of each element of the rows the inputs are read, and one is written.
   const double row_bytes = sized.input_words * 4 + sized.widest_bytes;
   const double states = kStateBytes * std::max(1, ColumnStates(sized));
-  const auto little = static_cast<int64_t>(kLittle * row_bytes * static_cast<double>(sized.rows) /
-                                           static_cast<double>(batches) / states);
-  const int64_t limit = std::clamp<int64_t>(sets / kLeastTurns, 1, resident);
+  const double rows = static_cast<double>(sized.rows) / static_cast<double>(batches);
+  const auto whose_states_are = [&](double part) {
+    return static_cast<int64_t>(part * row_bytes * rows / states);
+  };
+  int64_t limit = std::clamp<int64_t>(sets / kLeastTurns, 1, resident);
+  // Every SM has several batches: what more CTAs leave takes longer than some that are idle.
+  if (batches >= 2 * sized.context.device.sms)
+    limit = std::clamp<int64_t>(whose_states_are(kMuch), 1, limit);
   for (int64_t teams = 1; teams <= limit; ++teams) {
     const int64_t all = batches * teams, waves = CeilDivide(all, resident);
     const double busy = static_cast<double>(all) / static_cast<double>(waves * resident);
@@ -47,7 +52,7 @@ int64_t TeamsOf(const SizedGroup& sized, int64_t batches, int64_t sets, int64_t 
     best = teams;
     if (busy >= kEnough) break;
   }
-  return std::max(best, std::min({best * kMostTimes, limit, little}));
+  return std::max(best, std::min({best * kMostTimes, limit, whose_states_are(kLittle)}));
 }
 
 // Whether the rows of a batch lie beside each other in memory.
@@ -60,6 +65,30 @@ bool BatchesAreSlow(const GroupShape& shape) {
     ++nth;
   }
   return true;
+}
+
+// Short rows that do not lie beside each other, which threads load: of one input few threads with
+// up to five vectors each, of wider data two, and of many narrow inputs one vector. False: they are
+// others, too few, or have too many states.
+bool ShareApart(const SizedGroup& sized, int64_t batch_rows, Schedule& s) {
+  constexpr int kMostThreads = 128, kManyInputs = 3, kMostStates = 2, kLeastTurns = 4;
+  const bool narrow = sized.widest_bytes < 4;
+  const int64_t vectors = VectorsOf(sized, s);
+  const auto share = [&](int most_each, int threads, int ctas) {
+    const int lanes = PowerOfTwoAtLeast(CeilDivide(vectors, most_each), 2 * kMostThreads);
+    const int64_t each = CeilDivide(vectors, lanes);
+    if (lanes > kMostThreads || lanes * each * 4 > vectors * 5) return false;
+    Schedule t = s;
+    GiveThreads(lanes, static_cast<int>(each), t);
+    t.row_warps = threads / 32 / t.warps_per_row;
+    t.min_ctas_per_sm = ctas;
+    if (batch_rows < kLeastTurns * t.rows_per_cta()) return false;
+    s = t;
+    return true;
+  };
+  if (s.vector == 1 || ColumnStates(sized) > kMostStates) return false;
+  if (sized.large_inputs == 1) return narrow ? share(5, 128, 4) : share(2, 256, 3);
+  return sized.large_inputs >= kManyInputs && narrow && s.lanes_per_row == 32 && share(1, 256, 3);
 }
 
 }  // namespace
@@ -75,26 +104,27 @@ absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedu
   SEAM_RETURN_IF_ERROR(ChooseCrossed(one, rows, s));
   s.pace = 0;
   s.tickets = false;
+  // Copies bring no rows that do not lie beside each other.
+  const bool apart = s.stages == 0 && s.cluster == 1 && s.persistent && !BatchesAreSlow(shape) &&
+                     ShareApart(sized, one.rows, s);
+  const int threads = s.threads();
   DivideBatch(one.rows, s);
-  // Copies bring rows one by one that do not lie beside each other.
-  if (s.stages == 0 && s.cluster == 1 && s.persistent && s.row_warps > 1 && s.lanes_per_row == 32 &&
-      !BatchesAreSlow(shape)) {
-    Schedule alone = s;
-    alone.row_warps = 1;
-    const int most = std::min(s.min_ctas_per_sm * s.row_warps,
-                              sized.context.device.max_threads_per_sm / alone.threads());
-    for (int ctas = most; ctas >= s.min_ctas_per_sm && alone.stages == 0; --ctas) {
-      alone.min_ctas_per_sm = ctas;
-      SEAM_RETURN_IF_ERROR(ChooseStages(one, ColumnStates(sized), alone));
-    }
-    if (alone.stages > 0) s = alone;
-    s.pace = 0;
-    s.tickets = false;
+  if (apart) {
+    constexpr int kMostCtas = 32;
+    s.min_ctas_per_sm = std::min(s.min_ctas_per_sm * threads / s.threads(), kMostCtas);
   }
-  const int64_t resident = std::max<int64_t>(1, ResidentCtas(s, sized.context.device) / s.cluster);
-  const int64_t sets = std::max<int64_t>(1, one.rows / s.rows_per_cta());
-  s.grid = static_cast<int>(TeamsOf(sized, batches, sets, resident) * s.cluster);
+  ChooseTeams(sized, s);
   return absl::OkStatus();
+}
+
+bool ChooseTeams(const SizedGroup& sized, Schedule& s) {
+  const int64_t batches = std::max<int64_t>(1, sized.batches);
+  const int64_t rows = std::max<int64_t>(1, sized.rows / batches);
+  if (rows % s.rows_per_cta() != 0) return false;
+  const int64_t resident = std::max<int64_t>(1, ResidentCtas(s, sized.context.device) / s.cluster);
+  const int64_t teams = TeamsOf(sized, batches, rows / s.rows_per_cta(), resident);
+  s.grid = static_cast<int>(teams * s.cluster);
+  return true;
 }
 
 }  // namespace seam::reduction

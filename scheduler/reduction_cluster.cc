@@ -27,6 +27,11 @@ struct Piece {
 constexpr Piece kNarrowPieces[] = {{14336, 1, 256, 1, 3},        {16384, 1, 512, 1, 3},
                                    {8192, 8, 128, 2, 3},         {8192, 16, 128, 3, 3},
                                    {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
+// The same of two softmaxes of two inputs, whose exponentials take more threads.
+constexpr Piece kTwoSoftmaxesPieces[] = {{14336, 1, 256, 1, 3}, {16384, 1, 512, 1, 3},
+                                         {12288, 8, 384, 1, 3}, {12800, 16, 320, 2, 2, true},
+                                         {8192, 16, 128, 3, 3}, {32768, 16, 512, 1, 2, true},
+                                         {16384, 16, 512, 1, 3}};
 constexpr Piece kFewWeightsPieces[] = {{16384, 1, 512, 1, 3},        {8192, 8, 128, 2, 3},
                                        {8192, 16, 128, 3, 3},        {16384, 16, 256, 1, 3},
                                        {32768, 16, 512, 1, 2, true}, {16384, 16, 512, 1, 3}};
@@ -160,10 +165,12 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, const KeptRows& rows,
   if (states == 0) {
     const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
     if (AreBesideManyWideWeights(sized, rows, states)) return kWideWeightsPieces;
+    const bool two_softmaxes = sized.large_inputs == 2 && weights == 0 && rows.online_sums() > 1;
     if (narrow) {
-      return many_weights  ? absl::MakeSpan(kWeightedPieces)
-             : weights > 0 ? absl::MakeSpan(kFewWeightsPieces)
-                           : kNarrowPieces;
+      return two_softmaxes  ? absl::MakeSpan(kTwoSoftmaxesPieces)
+             : many_weights ? absl::MakeSpan(kWeightedPieces)
+             : weights > 0  ? absl::MakeSpan(kFewWeightsPieces)
+                            : kNarrowPieces;
     }
     return many_weights ? absl::MakeSpan(kWideWeightedPieces) : kWidePieces;
   }

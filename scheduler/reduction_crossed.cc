@@ -30,6 +30,41 @@ bool AreTwoSums(const SizedGroup& sized) {
   return sums == 2;
 }
 
+// CTAs that take rows in turn, none of them without a row, `most` at most.
+void FitGrid(const SizedGroup& sized, int64_t most, Schedule& s) {
+  const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
+  s.grid = static_cast<int>(std::min<int64_t>({sets, most, 65535}));
+}
+
+// Rows of which copies bring a part: threads wait for the rest of a row in each turn, so that few
+// of them with many elements each are too few. Where the rest is a large tensor in another order,
+// threads load all of a row that a warp has: false, nothing is brought. Source: docs/schedulers.md,
+// "What copies do not bring".
+bool ShareForStages(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  constexpr int kThreads = 128, kCtas = 4, kManyElements = 24;
+  if (s.shift || !sized.shape.batch.empty()) return true;
+  const auto [of_tables, of_tensors] = rows.NotBrought(s);
+  const bool many = s.registers * s.vector >= kManyElements;
+  const int threads = s.lanes_per_row * s.warps_per_row;
+  Schedule shared = s;
+  if (of_tables > 0 && many) GiveThreads(2 * threads, (s.registers + 1) / 2, shared);
+  shared.row_warps = std::max(1, kThreads / 32 / shared.warps_per_row);
+  shared.min_ctas_per_sm = std::max(1, kCtas * kThreads / shared.threads());
+  FitGrid(sized, ResidentCtas(shared, sized.context.device), shared);
+  if (of_tensors > 0) {
+    const bool few_wide = sized.widest_bytes >= 4 && of_tables > 0 && !many;
+    if (s.warps_per_row > 1 || sized.large_inputs > 2 || few_wide) return true;
+    s = shared;
+    return false;
+  }
+  constexpr int kLeastThreads = 16, kMostThreads = 64;
+  if (of_tables > 0 && many && threads >= kLeastThreads && threads <= kMostThreads &&
+      rows.StageBytes(shared) > 0) {
+    s = shared;
+  }
+  return true;
+}
+
 }  // namespace
 
 // Brings the next rows ahead where the device can and a CTA takes several in turn: as many as have
@@ -40,8 +75,8 @@ absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& s) {
   Schedule lines = s;
   AddLines(sized, lines);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, lines));
+  if (rows.StageBytes(s) == 0 || !ShareForStages(sized, rows, s)) return absl::OkStatus();
   const int64_t stage = rows.StageBytes(s);
-  if (stage == 0) return absl::OkStatus();
   const int64_t room = device.smem_bytes_per_cta / std::max(1, s.min_ctas_per_sm) -
                        kOtherSharedBytes - rows.StateBytes(s);
   const int stages = static_cast<int>(std::min<int64_t>(3, room / stage));
@@ -390,19 +425,16 @@ absl::Status ChooseCrossed(const SizedGroup& sized, const KeptRows& rows, Schedu
     const int64_t place_bytes = std::max<int64_t>(sized.columns, 1) * states * 4;
     most = std::clamp(sized.context.device.l2_bytes / place_bytes, int64_t{1}, most);
   }
-  const int64_t sets = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
-  int64_t grid = std::min<int64_t>({sets, most, 65535});
+  FitGrid(sized, most, s);
   if (s.shift) {
     // CTAs without rows leave neutral states, which is for nothing where these lie in memory.
-    const int64_t step = s.grid_step();
-    const int64_t more = CeilDivide(grid, step) * step;
+    const int64_t step = s.grid_step(), more = CeilDivide(s.grid, step) * step;
     if (s.persistent && more <= most) {
-      grid = more;
-    } else if (grid >= step) {
-      grid = grid / step * step;
+      s.grid = static_cast<int>(more);
+    } else if (s.grid >= step) {
+      s.grid -= s.grid % static_cast<int>(step);
     }
   }
-  s.grid = static_cast<int>(grid);
   if (s.persistent && !rows_are_neighbours && !s.blocks) return ChooseStages(sized, states, s);
   return absl::OkStatus();
 }

@@ -79,11 +79,13 @@ bool ShareFewWeights(int64_t vectors, Schedule& s) {
   return threads > 0;
 }
 
-// Narrow vectors of rows that share a warp: up to eight a thread, and no thread without.
+// Narrow vectors of rows that share a warp: up to eight a thread, of several inputs four, and no
+// thread without.
 bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
-  constexpr int kMostVectors = 8;
+  constexpr int kMostVectors = 8, kMostOfSeveral = 4;
   if (s.vector == 1 || s.vector * sized.widest_bytes >= 16) return false;
-  const int lanes = PowerOfTwoAtLeast(CeilDivide(vectors, kMostVectors), 64);
+  const int most = sized.large_inputs > 1 ? kMostOfSeveral : kMostVectors;
+  const int lanes = PowerOfTwoAtLeast(CeilDivide(vectors, most), 64);
   if (lanes >= 32) return false;
   s.lanes_per_row = lanes;
   s.warps_per_row = 1;

@@ -88,7 +88,8 @@ class Rows {
 
   // What CTAs leave in parts can be finished by their own kernel.
   bool MayFinishThere(const Schedule& s, int64_t ctas) const {
-    return crossed_ && s.cluster == 1 && ctas <= ResidentCtas(s, device_);
+    return crossed_ && sized_.shape.batch.empty() && s.cluster == 1 &&
+           ctas <= ResidentCtas(s, device_);
   }
 
   // The chosen one, finished by a kernel of its own instead of the same one, or the other way
@@ -396,16 +397,15 @@ class Rows {
     if (s.outer ? sized_.shape.crosses_all_rows() : crossed_ && s.cluster == 1) {
       if (s.outer) s.async = chosen_.async;
       const int64_t most = chosen_.persistent ? ResidentCtas(s, device_) : chosen_.grid;
-      s.grid = GridOf(s, sets, most);
-      if (s.grid == 0) return;
+      if (!SetGrid(s, sets, most)) return;
     }
     s.one_launch = MayFinishThere(s, s.grid > 0 ? s.grid : sets) && !apart_;
     if (s.cluster == 1 || s.outer) Toggle(s);
     if (!s.persistent || s.outer || fixed_lanes_ || device_.max_cluster == 1) return;
     const int64_t held = ResidentCtas(s, device_);
-    if (s.cluster == 1 && sets <= held) return;  // No CTA takes a second turn.
-    s.grid = GridOf(s, sets * s.cluster, held);
-    if (s.grid == 0) return;
+    if (!SetGrid(s, sets * s.cluster, held)) return;
+    if (s.cluster == 1 && sets <= s.grid * std::max<int64_t>(1, sized_.batches))
+      return;  // No CTA takes a second turn.
     s.one_launch = MayFinishThere(s, s.grid) && !apart_;
     if (s.cluster > 1) Toggle(s);
     if (s.blocks) s.facts = facts_ahead_;
@@ -443,12 +443,14 @@ class Rows {
     }
   }
 
-  // As many CTAs as there is work for, of shifted rows up to the next step. 0: not even one step of
-  // them is held.
-  int GridOf(const Schedule& s, int64_t wanted, int64_t most) const {
+  // As many CTAs as there is work for, of shifted rows up to the next step, of batches by their own
+  // rule. False: not even one step of them is held.
+  bool SetGrid(Schedule& s, int64_t wanted, int64_t most) const {
+    if (!sized_.shape.batch.empty()) return reduction::ChooseTeams(sized_, s);
     const int64_t step = s.grid_step();
     const int64_t ctas = s.shift ? CeilDivide(wanted, step) * step : wanted;
-    return static_cast<int>(std::min({ctas, most, int64_t{65535}}) / step * step);
+    s.grid = static_cast<int>(std::min({ctas, most, int64_t{65535}}) / step * step);
+    return s.grid > 0;
   }
 
   // Weights ahead of the first reduction; the row's length as a constant, where no mask is left.

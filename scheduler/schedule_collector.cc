@@ -21,8 +21,6 @@ constexpr double kStepCost = 0.02;
 void ScheduleCollector::Add(const Schedule& s, double cost, int steps) {
   const GroupShape& shape = sized_.shape;
   if (s == chosen_ || !HoldsSections(shape, s) || !TakesBatches(shape, s)) return;
-  // Sets of other sizes may not divide a batch.
-  if (!shape.batch.empty() && chosen_.rows_per_cta() % s.rows_per_cta() != 0) return;
   found_.push_back({cost * (1 + kStepCost * steps), s});
 }
 
@@ -64,7 +62,9 @@ double ScheduleCollector::Cost(const Schedule& s, double words, double held_byte
   const double covered = rows * std::min(columns, of_cta * s.split) /
                          (sets * static_cast<double>(s.rows_per_cta()) * of_cta * s.split);
   // CTAs beyond those that are there at once come in waves, the last of which is not full.
-  const double ctas = s.grid > 0 ? s.grid : sets * s.split * s.cluster;
+  const double ctas = s.grid > 0
+                          ? s.grid * static_cast<double>(std::max<int64_t>(1, sized_.batches))
+                          : sets * s.split * s.cluster;
   const double waves = ctas / (ctas_per_sm * device.sms);
   const double full = waves >= 1 ? waves / std::ceil(waves) : 1;
   const double on_an_sm = std::min(ctas_per_sm, std::ceil(ctas / device.sms));

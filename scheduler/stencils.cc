@@ -21,6 +21,7 @@ constexpr int kWindow = 3;             // Loads of one tensor, at least.
 struct Loads {
   std::vector<int> of_buffer;  // How often it loads of each.
   int count = 0;
+  int of_rows = 0;   // Of these, what each row has of its own: no weights.
   double words = 0;  // Registers of its vectors as they come from memory, in one pass.
   TracedKernel traced;
 
@@ -48,6 +49,7 @@ absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s) {
       continue;
     }
     ++loads.count;
+    if (tile.row.is_symbolic() && kernel::DependsOn(value.index, tile.row)) ++loads.of_rows;
     ++loads.of_buffer[value.buffer];
   }
   loads.words = of_all + (of_space.empty() ? 0 : *absl::c_max_element(of_space));
@@ -109,8 +111,7 @@ absl::StatusOr<Shared> SharedBy(const SizedGroup& sized, const Schedule& s, cons
     tables += elements * DTypeBytes(table.dtype);
   }
   // Single elements take as many instructions whatever they are of.
-  const bool single = s.vector == 1 && s.kind == SchedulerKind::kPointwise;
-  if (windows || single) return Shared::kWindows;
+  if (windows || s.vector == 1) return Shared::kWindows;
   return tables >= kTableBytes ? Shared::kTables : Shared::kNothing;
 }
 
@@ -126,17 +127,20 @@ absl::StatusOr<SharingAxis> FindSharingAxis(const SizedGroup& sized, const Sched
   constexpr double kMostOfTwo = 0.85;
   SharingAxis best;
   if (sized.shape.crossed() || sized.shape.sections.size > 1) return best;
-  double fewest = kMostOfTwo * 2 * one.count;
+  // Single elements of wide rows gain nothing by weights that are loaded once for several of them.
+  const bool own = s.kind == SchedulerKind::kReduction && s.vector == 1 && sized.widest_bytes >= 4;
+  const auto count = [&](const Loads& loads) { return own ? loads.of_rows : loads.count; };
+  double fewest = kMostOfTwo * 2 * count(one);
   const int axes = static_cast<int>(sized.shape.rows.size()) - (s.outer ? 1 : 0);
   for (int along = 0; along < axes; ++along) {
     SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with, WithPoints(sized, s, along, 2));
     if (!with) continue;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> two, LoadsOfPoints(sized, *with));
-    if (!two || two->count >= fewest) continue;
+    if (!two || count(*two) >= fewest) continue;
     SEAM_ASSIGN_OR_RETURN(const Shared shared, SharedBy(sized, s, one, *two));
     if (shared == Shared::kNothing) continue;
     best = {along, shared};
-    fewest = two->count;
+    fewest = count(*two);
   }
   return best;
 }
@@ -195,6 +199,25 @@ absl::StatusOr<std::optional<Schedule>> FitPoints(const SizedGroup& sized, const
     }
   }
   return std::nullopt;
+}
+
+// A row of so many vectors a thread, if that is possible, in lanes and warps that idle least of it,
+// and as many CTAs an SM as have 384 threads.
+void ShareLargeWindow(const SizedGroup& sized, int registers, Schedule& s) {
+  constexpr int kThreadsOfSm = 384, kMostWarps = 16;
+  const int64_t threads = CeilDivide(VectorsOf(sized, s), std::max(1, registers));
+  int64_t least = INT64_MAX;
+  for (const int lanes : {32, 16, 8}) {
+    const int64_t warps = CeilDivide(threads, lanes);
+    if (warps > kMostWarps || warps * lanes >= least) continue;
+    least = warps * lanes;
+    s.lanes_per_row = lanes;
+    s.warps_per_row = static_cast<int>(warps);
+  }
+  s.registers =
+      static_cast<int>(CeilDivide(VectorsOf(sized, s), int64_t{s.lanes_per_row} * s.warps_per_row));
+  s.row_warps = std::max(1, 4 / s.warps_per_row);
+  s.min_ctas_per_sm = std::max(1, kThreadsOfSm / s.threads());
 }
 
 // Words that a thread moves by these statements, each access one at least; of a branch, those of
@@ -345,16 +368,25 @@ absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
   Schedule two = s;
   two.points = 2;
   if (!s.persistent || s.outer || sized.shape.crossed() || !CheckSchedule(two).ok()) return s;
-  SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
-  if (loads.Most() < kWindow) return s;
-  SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, s, loads));
-  if (axis.shared != Shared::kWindows) return s;
+  const bool single = s.vector == 1;
+  SEAM_ASSIGN_OR_RETURN(Loads loads, LoadsOf(sized, s));
+  if (loads.Most() < kWindow && !single) return s;
   const bool large = IsLarge(sized, s, loads);
-  const int most_elements = large ? 16 : 64;
-  for (int rows = kMostPointsOfRows; rows > 1; rows /= 2) {
-    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, s, axis.along, rows));
+  const int most_elements = large || single ? 16 : 64;
+  Schedule one = s;
+  if (large) {
+    if (s.vector > LeastVector(sized))
+      SEAM_RETURN_IF_ERROR(ChooseVector(sized, LeastVector(sized), one));
+    ShareLargeWindow(sized, /*registers=*/1, one);
+    SEAM_ASSIGN_OR_RETURN(loads, LoadsOf(sized, one));
+  }
+  SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, one, loads));
+  if (axis.shared != Shared::kWindows) return s;
+  for (int rows = large ? kMostPoints : kMostPointsOfRows; rows > 1; rows /= 2) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with, WithPoints(sized, one, axis.along, rows));
     if (!with) continue;
-    with->min_ctas_per_sm = large ? 1 : 0;  // All registers, or as many as the compiler likes.
+    with->min_ctas_per_sm = 0;  // As many registers as the compiler likes.
+    if (large) ShareLargeWindow(sized, most_elements / (rows * one.vector), *with);
     const auto elements = [&] { return rows * with->registers * with->vector; };
     while (elements() > most_elements && with->lanes_per_row < 32) {
       with->lanes_per_row *= 2;

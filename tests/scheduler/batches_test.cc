@@ -132,6 +132,60 @@ TEST(Batches, FillTheMachine) {
   }
 }
 
+// Where every SM has several batches none of a few rows leaves states of several CTAs, and threads
+// load short rows that lie apart, of one input in few lanes.
+TEST(Batches, OfFewRowsAndOfShortOnes) {
+  const auto chosen = [](const std::string& text, std::vector<int64_t> sizes) {
+    const ScheduleContext context{.sizes = std::move(sizes), .device = *FindDevice("h100")};
+    return *FindScheduler(SchedulerKind::kReduction)->choose(*ParseFusion(text), context);
+  };
+  EXPECT_EQ(chosen(Text(1), {512, 48, 1024}).grid, 1);
+  EXPECT_GT(chosen(Text(1), {16, 1536, 1024}).grid, 1);
+  const auto mean = [](const std::string& dtype) {
+    return absl::StrReplaceAll(R"(fusion mean {
+  symbol M
+  symbol H
+  symbol K
+  input s: T[M, H, K]
+  e = exp(cast(s, dtype=f32))
+  p = e / sum(e, axes=[2], keepdims=true)
+  m = mean(p, axes=[0])
+  output m
+})",
+                               {{"T[", absl::StrCat(dtype, "[")}});
+  };
+  for (const int64_t k : {80, 128, 256, 320, 512}) {
+    const Schedule s = chosen(mean("bf16"), {65536, 2, k});
+    EXPECT_EQ(s.stages, 0) << s.ToString();
+    EXPECT_GE(s.registers, 4) << s.ToString();
+    EXPECT_LE(s.registers, 5) << s.ToString();
+    EXPECT_EQ(s.threads(), 128) << s.ToString();
+  }
+  const Schedule wide = chosen(mean("f32"), {65536, 2, 256});
+  EXPECT_EQ(wide.registers, 2) << wide.ToString();
+  for (const char* dtype : {"bf16", "f32"}) {
+    for (const int64_t k : {40, 320})
+      ExpectRight(mean(dtype), {.sizes = {{"M", 18}, {"H", 2}, {"K", k}}});
+  }
+}
+
+// Other schedules of batches share them by the same rule, and their sets of rows divide a batch.
+TEST(Batches, AlternativesServeTheirSizes) {
+  const absl::StatusOr<Fusion> group = ParseFusion(Text(0));
+  ASSERT_TRUE(group.ok()) << group.status();
+  const ScheduleContext context{.sizes = {8, 6924, 2304}, .device = *FindDevice("h100")};
+  const absl::StatusOr<Schedule> chosen =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  const auto alternatives = Alternatives(*group, *chosen, context);
+  ASSERT_TRUE(alternatives.ok()) << alternatives.status();
+  EXPECT_GT(alternatives->size(), 10u);
+  for (const Schedule& s : *alternatives) {
+    EXPECT_EQ(8 % s.rows_per_cta(), 0) << s.ToString();
+    EXPECT_LE(s.grid, 2 * s.cluster) << s.ToString();
+  }
+}
+
 TEST(Batches, TwoKindsAreRefused) {
   const absl::StatusOr<Fusion> group =
       ParseFusion(Text(1, "  other = sum(g, axes=[0])\n  output other\n"));

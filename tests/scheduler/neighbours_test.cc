@@ -286,6 +286,11 @@ TEST(Neighbours, ChosenSchedules) {
   EXPECT_TRUE(ChosenFor(Backward("bf16", 32), {16, 10, 4096}).persistent);
   // Where states of columns are left, long rows of narrow data only.
   EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 20, 1024}).neighbours, 20);
+  // Many warps side by side have twice as long pieces.
+  const Schedule seven = ChosenFor(Backward("f32", 32), {32, 7, 784});
+  EXPECT_EQ(seven.rows_per_cta(), 4 * 4 * 7) << seven.ToString();
+  const Schedule fifteen = ChosenFor(Backward("f32", 128), {8, 15, 2304});
+  EXPECT_EQ(fifteen.rows_per_cta(), 4 * 2 * 15) << fifteen.ToString();
   EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 40, 256}).neighbours, 1);
   EXPECT_EQ(ChosenFor(Backward("f32", 32), {16, 20, 1024}).neighbours, 1);
   // Without clusters rows are read again, and CTAs share them where there are few.

@@ -1,5 +1,6 @@
 // Points that read their neighbours: those of one thread load what they have in common once, and
 // are right whatever divides the axis along which they lie.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
 #include "scheduler/scheduler.h"
 #include "tests/support/count_of.h"
@@ -162,6 +164,104 @@ TEST(Stencils, RowsThatReadTheirNeighboursAreSeveralToAThread) {
   EXPECT_EQ(chosen({8, 4098, 512}).points, 2);
   EXPECT_EQ(chosen({8, 4097, 512}).points, 1);
   EXPECT_EQ(chosen({1, 64, 512}).points, 1);
+}
+
+// A softmax of rows that no vector divides, heads behind points in memory, beside what `b` has.
+std::string Window(const std::string& dtype, const std::string& b) {
+  return absl::StrCat(R"(fusion window {
+  symbol I
+  symbol T
+  input s: )",
+                      dtype, R"([I, T, 6, T]
+  input b: f32)",
+                      b, R"(
+  x = permute(cast(s, dtype=f32), axes=[0, 2, 1, 3]) + b
+  e = exp(x - amax(x, axes=[3], keepdims=true))
+  y = cast(e / sum(e, axes=[3], keepdims=true), dtype=)",
+                      dtype, R"()
+  output y
+})");
+}
+
+TEST(Stencils, SingleElementsOfRowsShareATable) {
+  const auto chosen = [](const std::string& text) {
+    return Chosen(text, {4096, 49}, SchedulerKind::kReduction);
+  };
+  for (const char* dtype : {"f16", "f32"}) {
+    const Schedule s = chosen(Window(dtype, "[6, T, T]"));
+    EXPECT_EQ(s.points, 4) << s.ToString();
+    EXPECT_EQ(s.along, 0) << s.ToString();
+    EXPECT_LE(s.points * s.registers * s.vector, 16) << s.ToString();
+    EXPECT_EQ(chosen(Window(dtype, "[I, 6, T, T]")).points, 1);
+  }
+  // Weights that all rows read alike are as much only beside narrow data.
+  EXPECT_EQ(chosen(Window("f16", "[T]")).points, 4);
+  EXPECT_EQ(chosen(Window("f32", "[T]")).points, 1);
+  for (const char* b : {"[6, T, T]", "[T]"}) {
+    ExpectRight(Window("f16", b), {.sizes = {{"I", 4}, {"T", 7}}, .edit = [](Schedule& s) {
+                                     s.points = 4;
+                                     s.along = 0;
+                                   }});
+  }
+}
+
+// A depthwise convolution of padded images, then a norm of each pixel.
+std::string LargeWindow(int side, const std::string& dtype) {
+  std::string sum;
+  for (int i = 0; i < side * side; ++i) {
+    const int y = i / side, x = i % side;
+    absl::StrAppend(&sum, i == 0 ? "" : " + ", "cast(p[:, ", y, ":H+", y, ", ", x, ":W+", x,
+                    "], dtype=f32) * k[", i, ":", i + 1, "]");
+  }
+  return absl::StrReplaceAll(R"(fusion large {
+  symbol N
+  symbol H
+  symbol W
+  symbol C
+  input p: T[N, H+B, W+B, C]
+  input k: f32[A, C]
+  y = SUM
+  m = mean(y, axes=[3], keepdims=true)
+  z = cast((y - m) * rsqrt(variance(y, axes=[3], keepdims=true) + 0.1), dtype=f16)
+  output z
+})",
+                             {{"T[", absl::StrCat(dtype, "[")},
+                              {"+B", absl::StrCat("+", side - 1)},
+                              {"[A,", absl::StrCat("[", side * side, ",")},
+                              {"SUM", sum}});
+}
+
+TEST(Stencils, RowsOfLargeWindowsHaveManyThreads) {
+  const std::string text = LargeWindow(7, "bf16");
+  for (const int64_t c : {96, 192, 384, 768}) {
+    const Schedule s = Chosen(text, {64, 56, 56, c}, SchedulerKind::kReduction);
+    EXPECT_EQ(s.points, 8) << s.ToString();
+    EXPECT_EQ(s.registers * s.vector, 2) << s.ToString();
+    EXPECT_EQ(s.columns_per_step(), c) << s.ToString();
+  }
+  // No longer vectors than divide the rows, and no facts but theirs.
+  EXPECT_EQ(Chosen(text, {64, 56, 56, 33}, SchedulerKind::kReduction).vector, 1);
+  const Schedule even = Chosen(text, {64, 56, 56, 96}, SchedulerKind::kReduction);
+  EXPECT_THAT(even.ToString(), ::testing::HasSubstr(" 2 divides C"));
+  // Elements of a byte have longer vectors, and fewer points.
+  for (const int64_t c : {96, 34, 33}) {
+    const Schedule s = Chosen(LargeWindow(4, "i8"), {64, 56, 56, c}, SchedulerKind::kReduction);
+    EXPECT_GT(s.points, 1) << s.ToString();
+    EXPECT_LE(s.points * s.registers * s.vector, 16) << s.ToString();
+  }
+  const auto share = [](int lanes, int warps) {
+    return [=](Schedule& s) {
+      s.points = 8;
+      s.along = 1;
+      s.lanes_per_row = lanes;
+      s.warps_per_row = warps;
+      s.row_warps = 1;
+      s.registers = 1;
+    };
+  };
+  for (const auto& edit : {share(8, 1), share(4, 2)})
+    ExpectRight(LargeWindow(5, "f16"),
+                {.sizes = {{"N", 1}, {"H", 8}, {"W", 2}, {"C", 7}}, .edit = edit});
 }
 
 TEST(Stencils, PointsAreOfRowsThatNothingCrosses) {
