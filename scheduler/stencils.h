@@ -25,7 +25,7 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s);
 absl::StatusOr<Schedule> OrPointsAlongMemory(const SizedGroup& sized, Schedule s);
 
 // The same of rows that threads hold whole: several to a thread where they read each other's
-// neighbours, in more lanes if they have many columns.
+// neighbours, or single elements beside what they share, in more lanes if they have many columns.
 absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s);
 
 // The same with other numbers of points a thread: for tuning.
