@@ -184,9 +184,9 @@ int StateWords(const SizedGroup& sized, absl::FunctionRef<bool(ExprId)> of) {
 void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
   const int even = s.neighbours & -s.neighbours;
   s.row_warps = s.neighbours / even;
-  // Neighbours that many warps side by side merge: twice as long pieces.
+  // An odd number of neighbours that many warps side by side merge: twice as long pieces.
   constexpr int kManyWarps = 7;
-  if (s.row_warps >= kManyWarps) bytes *= 2;
+  if (even == 1 && s.row_warps >= kManyWarps) bytes *= 2;
   const int row_vector = s.vector * s.row_warps;
   const int lanes = PowerOfTwoAtLeast(CeilDivide(bytes, row_vector * sized.widest_bytes), 32);
   // Of rows that are few to lie beside each other a warp has no others, which lie elsewhere.
