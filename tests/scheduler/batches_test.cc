@@ -90,8 +90,11 @@ TEST(Batches, BesideOtherReductions) {
 
 // Rows that no CTA holds: states lie in memory.
 TEST(Batches, LongRows) {
-  for (const int folded : {0, 1})
-    ExpectRight(Text(folded, "", "f32"), {.sizes = {{"A", 2}, {"B", 3}, {"N", 40000}}});
+  testing::Part part;
+  for (const int folded : {0, 1}) {
+    if (part.TakesNext())
+      ExpectRight(Text(folded, "", "f32"), {.sizes = {{"A", 2}, {"B", 3}, {"N", 40000}}});
+  }
 }
 
 TEST(Batches, EveryAlternativeIsRight) {

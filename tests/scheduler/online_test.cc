@@ -22,6 +22,7 @@
 #include "tests/support/count_of.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -166,12 +167,14 @@ GroupResult ExpectRightOnline(const std::string& text, const GroupRun& run) {
 }
 
 TEST(Online, RowsOfEverySize) {
+  testing::Part part;
   for (const char* dtype : {"f32", "bf16", "f16", "f64"}) {
     for (const Lay& lay : Lays(false)) {
       for (const int64_t columns : {1, 7, 64, 257, 1000}) {
         SCOPED_TRACE(lay.name);
         const GroupRun run = Laid(lay, {{"M", 5}, {"N", columns}});
         for (const char* body : {kSoftmax, kLogSumExp}) {
+          if (!part.TakesNext()) continue;
           if (std::string(dtype) == "f64" && body == kLogSumExp) continue;
           ExpectRightOnline(Graph(dtype, body), run);
         }

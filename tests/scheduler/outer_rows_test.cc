@@ -88,12 +88,14 @@ GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
 }
 
 TEST(OuterRows, ARowAThread) {
+  testing::Part part;
   for (const char* dtype : {"bf16", "f32", "f64"}) {
     for (const int warps :
          {2, 4, 6}) {  // More threads than rows, as many, and not the same for each.
       for (const int64_t columns : {1, 37, 200}) {
         for (const int64_t rows : {8, 40, 72}) {
           for (const bool persistent : {false, true}) {
+            if (!part.TakesNext()) continue;
             const GroupRun run =
                 Laid({.vector = 4, .lanes = 2, .warps = warps, .persistent = persistent},
                      {{"P", columns}, {"C", rows}});
