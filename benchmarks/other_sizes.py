@@ -9,14 +9,13 @@ channels, channels last; means over rows that lie apart; differences of two soft
 of the same bytes. A line a case: the fraction of the copy kernel's speed, microseconds, the number of kernels. --write only
 writes the graphs to a folder. The tool is build/tools/seam, or what SEAM names.
 """
-import pathlib
 import re
 import sys
 
+from pieces import FOLDER, sizes_of
 from transposed import graph, time_cases
 
-PIECES = pathlib.Path(__file__).resolve().parent / 'pieces'
-ELEMENTS = 1 << 27    # Of short rows and windows.
+ELEMENTS = 1 << 27         # Of short rows and windows.
 LONG_ELEMENTS = 102924288  # Of rows of vocabularies.
 # Of which piece, in f32 or as it is, with which sizes instead of its own.
 OTHERS = (
@@ -38,13 +37,11 @@ OTHERS = (
 
 def other(piece, wide, sizes):
     """The piece in f32 or as it is: name, text and sizes."""
-    text = (PIECES / f'{piece}.seam').read_text()
-    own = re.search(r'^# sizes: *(.*)$', text, re.M)[1]
-    every = dict((k, int(v)) for k, v in (item.split('=') for item in re.split(r'[ ,]+', own.strip())))
-    every.update(sizes)
+    file = FOLDER / f'{piece}.seam'
+    text = file.read_text()
     name = '_'.join([piece] + (['f32'] if wide else []) + [f'{k}{v}' for k, v in sizes.items()])
     text = re.sub(r'\bb?f16\b', 'f32', text) if wide else text
-    return name, re.sub(r'^fusion \w+', f'fusion {name}', text, flags=re.M), every
+    return name, re.sub(r'^fusion \w+', f'fusion {name}', text, flags=re.M), {**sizes_of(file, 'sizes'), **sizes}
 
 
 def group_norm(backward):

@@ -40,6 +40,12 @@ double KeptRows::Words(int registers, const Schedule& s) const {
   return points * (computed ? std::max(holds.words, input_words_) : input_words_);
 }
 
+bool KeptRows::IsOfRowAndColumn(SymInt index) const {
+  const kernel::TileKernel& tile = traced_.tile;
+  return tile.row.is_symbolic() && kernel::DependsOn(index, tile.row) &&
+         kernel::DependsOnColumn(tile, index);
+}
+
 // Fewer elements than a row has columns, in all rows.
 bool KeptRows::IsShared(const kernel::TileValue& value) const {
   const kernel::TileKernel& tile = traced_.tile;
@@ -155,11 +161,7 @@ KeptRows::Rest KeptRows::NotBrought(const Schedule& s) const {
   for (size_t id = 0; id < tile.values.size(); ++id) {
     const kernel::TileValue& v = tile.values[id];
     const bool brought = copies[id] && resident_[copies[id]->space];
-    const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(v.index, tile.row);
-    if (v.kind != kernel::TileKind::Load || brought || !of_row ||
-        !kernel::DependsOnColumn(tile, v.index)) {
-      continue;
-    }
+    if (v.kind != kernel::TileKind::Load || brought || !IsOfRowAndColumn(v.index)) continue;
     (IsShared(v) ? words.of_tables : words.of_tensors) += DTypeBytes(v.dtype) / 4.0;
   }
   return words;
@@ -196,19 +198,15 @@ int64_t KeptRows::BlockBytes(const Schedule& s) const {
   const kernel::TileKernel& tile = traced_.tile;
   const kernel::RowBlocks blocks =
       kernel::FindRowBlocks(tile, s.rows_per_cta(), resident_, s.reread, s.stages == 0);
-  const auto of_both = [&](SymInt index) {
-    return tile.row.is_symbolic() && kernel::DependsOn(index, tile.row) &&
-           kernel::DependsOnColumn(tile, index);
-  };
   for (size_t id = 0; id < tile.values.size(); ++id) {
     const kernel::TileValue& v = tile.values[id];
     if (v.kind == kernel::TileKind::Load && s.stages == 0 && !blocks.loads[id] &&
-        of_both(v.index)) {
+        IsOfRowAndColumn(v.index)) {
       return 0;
     }
   }
   for (size_t i = 0; i < tile.stores.size(); ++i) {
-    if (!blocks.stores[i] && of_both(tile.stores[i].index)) return 0;
+    if (!blocks.stores[i] && IsOfRowAndColumn(tile.stores[i].index)) return 0;
   }
   int64_t bytes = 0;
   for (DType dtype : blocks.arrays)

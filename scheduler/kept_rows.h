@@ -72,6 +72,7 @@ class KeptRows {
 
  private:
   bool IsShared(const kernel::TileValue& value) const;
+  bool IsOfRowAndColumn(SymInt index) const;
   // Calls `visit(bytes of an element)` for each load that all rows read alike.
   template <typename Visitor>
   void VisitAlike(Visitor visit) const;

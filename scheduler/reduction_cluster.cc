@@ -165,8 +165,8 @@ absl::Span<const Piece> PiecesFor(const SizedGroup& sized, const KeptRows& rows,
   if (states == 0) {
     const bool many_weights = weights >= (narrow ? 1 : 2) * kManyWeights;
     if (AreBesideManyWideWeights(sized, rows, states)) return kWideWeightsPieces;
-    const bool two_softmaxes = sized.large_inputs == 2 && weights == 0 && rows.online_sums() > 1;
     if (narrow) {
+      const bool two_softmaxes = sized.large_inputs == 2 && weights == 0 && rows.online_sums() > 1;
       return two_softmaxes  ? absl::MakeSpan(kTwoSoftmaxesPieces)
              : many_weights ? absl::MakeSpan(kWeightedPieces)
              : weights > 0  ? absl::MakeSpan(kFewWeightsPieces)

@@ -38,18 +38,19 @@ absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s) {
   for (const kernel::TileValue& value : tile.values) {
     if (value.kind != kernel::TileKind::Load) continue;
     const double words = s.vector * DTypeBytes(value.dtype) / 4.0;
+    const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(value.index, tile.row);
     const auto space = absl::c_find_if(tile.spaces, [&](const kernel::TileSpace& space) {
       return space.column.is_symbolic() && kernel::DependsOn(value.index, space.column);
     });
     if (space != tile.spaces.end()) {
       of_space[space - tile.spaces.begin()] += words;
-    } else if (tile.row.is_symbolic() && kernel::DependsOn(value.index, tile.row)) {
+    } else if (of_row) {
       of_all += words;
     } else {
       continue;
     }
     ++loads.count;
-    if (tile.row.is_symbolic() && kernel::DependsOn(value.index, tile.row)) ++loads.of_rows;
+    loads.of_rows += of_row;
     ++loads.of_buffer[value.buffer];
   }
   loads.words = of_all + (of_space.empty() ? 0 : *absl::c_max_element(of_space));
