@@ -80,8 +80,9 @@ def bench(file, sizes, repetitions):
     """The row of a case, or what the tool said."""
     result = file.with_suffix('.json')
     setting = ','.join(f'{s}={n}' for s, n in sizes.items())
-    done = subprocess.run([os.environ.get('SEAM', 'build/tools/seam'), 'bench', str(file), '--set', setting,
-                           '--repetitions', str(repetitions), '--json', str(result)], capture_output=True, text=True)
+    command = [os.environ.get('SEAM', 'build/tools/seam'), 'bench', str(file), '--repetitions', str(repetitions)]
+    done = subprocess.run(command + ['--json', str(result)] + (['--set', setting] if setting else []),
+                          capture_output=True, text=True)
     said = (done.stdout + done.stderr).strip().splitlines()
     found = re.search(r'([\d.]+)% of the copy.*; (\d+) kernel', done.stdout)
     time = re.search(r'graph +median +([\d.]+) us', done.stdout)

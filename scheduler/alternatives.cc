@@ -77,8 +77,8 @@ absl::StatusOr<std::vector<Schedule>> PointAlternatives(const SizedGroup& sized,
   return collector.Take();
 }
 
-// Islands: CTAs of other sizes for all of them, narrower vectors. What an island would like by
-// itself cannot be had, as all have as many threads.
+// Islands: CTAs of other sizes for all of them, narrower vectors of what is pointwise. What an
+// island would like by itself cannot be had, as all have as many threads.
 std::vector<Schedule> IslandAlternatives(const Schedule& chosen) {
   std::vector<Schedule> list;
   for (const int narrower : {1, 2}) {
@@ -86,6 +86,11 @@ std::vector<Schedule> IslandAlternatives(const Schedule& chosen) {
       Schedule s = chosen;
       bool fits = true;
       for (Schedule& island : s.islands) {
+        if (island.apart) continue;
+        if (island.kind == SchedulerKind::kReduction) {
+          island = horizontal::WithThreads(island, 32 * warps);
+          continue;
+        }
         island.vector = std::max(1, island.vector / narrower);
         fits &= warps % island.warps_per_row == 0;
         island.row_warps = std::max(1, warps / island.warps_per_row);

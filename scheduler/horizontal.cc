@@ -1,8 +1,10 @@
-// Horizontal: pointwise groups that share nothing, islands side by side in one launch, as an
-// optimizer's updates of many tensors are. Each island is scheduled and lowered as the pointwise
-// group that it is, with vectors and facts of its own, but with as many threads a CTA as the
-// others; CTAs of one island follow those of another. What an island costs does not change by that,
-// but for the registers, of which all CTAs have as many as the island that takes the most.
+// Horizontal: groups that share nothing, islands side by side in one launch, as an optimizer's
+// updates of many tensors are, and their norms. Each island is scheduled and lowered as the group
+// that it is, with vectors and facts of its own; CTAs of one island follow those of another in a
+// kernel of all that have as many threads. An island of several kernels, states of rows and what
+// merges them, has its first one among the others' first ones, and so on. What an island costs does
+// not change by that, but for the registers, of which all CTAs have as many as the island that
+// takes the most; so what is large and reduces has launches of its own.
 #include <algorithm>
 #include <utility>
 
@@ -10,9 +12,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
-#include "scheduler/kernel/join.h"
+#include "scheduler/choose.h"
 #include "scheduler/lower.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/side_by_side.h"
 #include "segmenter/extract.h"
 #include "segmenter/islands.h"
 
@@ -23,8 +26,11 @@ namespace {
 constexpr int kMaxIslandExprs = 128;
 // Of all islands: more text takes the compiler longer than a second launch costs.
 constexpr int kMaxExprs = 1000;
-// Pointers and integers of a launch, in bytes; every device takes as many.
-constexpr size_t kMaxParameterBytes = 4000;
+// Bytes that an island which reduces moves: of more a launch is a small part of its time, and
+// registers, clusters and barriers of the grid are worth more.
+constexpr int64_t kMaxSharedBytes = 16 << 20;
+// SMs for which an island is scheduled at least.
+constexpr int kLeastSms = 4;
 
 absl::StatusOr<std::vector<ExtractedGroup>> ExtractIslands(const Fusion& group) {
   std::vector<ExprId> exprs;
@@ -63,72 +69,114 @@ ScheduleContext ContextOf(const Fusion& group, const Fusion& island,
   return own;
 }
 
-// Launches of one island after the other, joined while their parameters fit.
+// Launches of all islands, joined where they are alike and their parameters fit.
 class Joiner {
  public:
   Joiner(const Fusion& group, LaunchPlan& plan) : group_(group), plan_(plan) {}
 
-  absl::Status Add(const ExtractedGroup& island, LaunchPlan part) {
+  void Add(const ExtractedGroup& island, bool apart, LaunchPlan part) {
     SymImporter importer(group_.shared_env().get());
-    for (const SymNode* s : island.fusion.env().symbols()) {
+    for (const SymNode* s : island.fusion.env().symbols())
       importer.Map(s, *group_.env().Find(s->name));
-    }
     for (Guard& guard : part.guards) {
       guard.condition = importer.Import(guard.condition);
       const auto same = [&](const Guard& g) { return g.condition.is_same(guard.condition); };
       if (!absl::c_any_of(plan_.guards, same)) plan_.guards.push_back(std::move(guard));
     }
-    if (!part.workspaces.empty() || part.launches.size() > 1) {
-      return absl::InternalError(absl::StrCat("group ", std::string(group_.name()),
-                                              ": an island takes more than one kernel"));
-    }
-    for (KernelLaunch& launch : part.launches) {
+    const int first_workspace = static_cast<int>(plan_.workspaces.size());
+    for (const Workspace& workspace : part.workspaces)
+      plan_.workspaces.push_back({workspace.dtype, importer.Import(workspace.num_elements)});
+    const auto place_in_group = [&](ValId v, absl::Span<const ValId> values) {
+      return static_cast<int>(absl::c_find(values, v) - values.begin());
+    };
+    for (size_t step = 0; step < part.launches.size(); ++step) {
+      KernelLaunch& launch = part.launches[step];
       if (launch.kernel.grid_x.is_same(0)) continue;
-      const size_t bytes = (launch.buffers.size() + launch.arguments.size() + 1) * sizeof(int64_t);
-      if (bytes_ + bytes > kMaxParameterBytes) SEAM_RETURN_IF_ERROR(Finish());
-      bytes_ += bytes;
-      for (BufferSource source : launch.buffers) {
-        const bool input = source.kind == BufferSource::kInput;
-        const ValId v = (input ? island.inputs : island.outputs)[source.index];
-        const absl::Span<const ValId> values = input ? group_.inputs() : group_.outputs();
-        source.index = static_cast<int>(absl::c_find(values, v) - values.begin());
-        joined_.buffers.push_back(source);
+      for (BufferSource& source : launch.buffers) {
+        switch (source.kind) {
+          case BufferSource::kInput:
+            source.index = place_in_group(island.inputs[source.index], group_.inputs());
+            break;
+          case BufferSource::kOutput:
+            source.index = place_in_group(island.outputs[source.index], group_.outputs());
+            break;
+          case BufferSource::kWorkspace:
+            source.index += first_workspace;
+            break;
+        }
       }
-      SymImporter arguments(group_.shared_env().get());
-      for (size_t i = 0; i < launch.arguments.size(); ++i) {
-        const SymInt argument = importer.Import(launch.arguments[i]);
-        joined_.arguments.push_back(argument);
-        arguments.Map(launch.kernel.parameters[i].node(), argument);
-      }
-      end_ = end_ + arguments.Import(launch.kernel.grid_x);
-      joined_.arguments.push_back(end_);
-      kernels_.push_back(std::move(launch.kernel));
+      for (SymInt& argument : launch.arguments) argument = importer.Import(argument);
+      Insert(step, apart, std::move(launch));
     }
-    return absl::OkStatus();
   }
 
-  // The launch of what has been added since the last one.
   absl::Status Finish() {
-    if (kernels_.empty()) return absl::OkStatus();
-    const std::string suffix = plan_.launches.empty() ? "" : absl::StrCat(plan_.launches.size());
-    SEAM_ASSIGN_OR_RETURN(
-        joined_.kernel, kernel::SideBySide(KernelName(group_, plan_.schedule) + suffix, kernels_));
-    plan_.launches.push_back(std::move(joined_));
-    joined_ = {};
-    kernels_.clear();
-    bytes_ = 0;
-    end_ = 0;
+    // What an island's kernel reads of the one before is there by then.
+    absl::c_stable_sort(shared_, [](const Shared& a, const Shared& b) { return a.step < b.step; });
+    const std::string name = KernelName(group_, plan_.schedule);
+    for (Shared& shared : shared_) {
+      const std::string suffix = plan_.launches.empty() ? "" : absl::StrCat(plan_.launches.size());
+      SEAM_ASSIGN_OR_RETURN(
+          KernelLaunch joined,
+          SideBySide(group_, name + suffix, std::move(shared.launches), kernel::Parameters::kOwn));
+      plan_.launches.push_back(std::move(joined));
+    }
     return absl::OkStatus();
   }
 
  private:
+  struct Shared {  // One launch: kernels that are the step-th of their islands.
+    size_t step;
+    bool open;  // To others.
+    size_t bytes = 0;
+    std::vector<KernelLaunch> launches;
+  };
+
+  static bool AreAlike(const kernel::Kernel& a, const kernel::Kernel& b) {
+    return a.threads == b.threads && (a.copy_barriers == 0 || b.copy_barriers == 0 ||
+                                      a.copies_per_batch == b.copies_per_batch);
+  }
+
+  void Insert(size_t step, bool apart, KernelLaunch launch) {
+    const bool open = !apart && kernel::CanStandBeside(launch.kernel);
+    const size_t bytes = ParameterBytes(launch, kernel::Parameters::kOwn);
+    auto found = absl::c_find_if(shared_, [&](const Shared& shared) {
+      return open && shared.open && shared.step == step &&
+             shared.bytes + bytes <= kMaxParameterBytes &&
+             absl::c_all_of(shared.launches, [&](const KernelLaunch& other) {
+               return AreAlike(other.kernel, launch.kernel);
+             });
+    });
+    if (found == shared_.end()) found = shared_.insert(found, {step, open});
+    found->bytes += bytes;
+    found->launches.push_back(std::move(launch));
+  }
+
   const Fusion& group_;
   LaunchPlan& plan_;
-  KernelLaunch joined_;
-  std::vector<kernel::Kernel> kernels_;
-  size_t bytes_ = 0;
-  SymInt end_ = 0;
+  std::vector<Shared> shared_;
 };
+
+bool Reduces(const Fusion& fusion) {
+  for (uint32_t e = 0; e < fusion.num_exprs(); ++e) {
+    if (IsReduction(fusion.info(ExprId(e)).op_class)) return true;
+  }
+  return false;
+}
+
+// Of an island that reduces, beside others: kernels that need no clusters and no barrier of the
+// grid, since these are all of it that is theirs.
+absl::StatusOr<Schedule> ChooseBeside(const Fusion& island, ScheduleContext context, int sms) {
+  context.device.sms = sms;
+  context.device.max_cluster = 1;
+  context.any_order = false;
+  SEAM_ASSIGN_OR_RETURN(Schedule s, reduction::Choose(island, context));
+  s.one_launch = false;
+  s.held = 0;
+  s.pace = 0;
+  s.min_ctas_per_sm = std::min(s.min_ctas_per_sm, 1);
+  return s;
+}
 
 }  // namespace
 
@@ -137,11 +185,13 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
   const SchedulerKind me = SchedulerKind::kHorizontal;
   int num_exprs = 0;
   for (const GroupSummary& island : islands) {
-    if (island.library || island.barrier || island.num_reductions > 0 || island.views_only) {
+    if (island.library || island.barrier || island.views_only) {
       return Decision::Refuse(me, ReasonCode::kUnsupported, island.reductions,
-                              "only pointwise groups are put side by side");
+                              "only pointwise groups and reductions are put side by side");
     }
-    if (Decision d = pointwise::CanSchedule(fusion, axes, island); !d.ok) return d;
+    const auto can_schedule =
+        island.num_reductions > 0 ? reduction::CanSchedule : pointwise::CanSchedule;
+    if (Decision d = can_schedule(fusion, axes, island); !d.ok) return d;
     if (island.num_exprs > kMaxIslandExprs) {
       return Decision::Refuse(me, ReasonCode::kCapacity, {},
                               "one of the islands would bound the registers of all others");
@@ -155,6 +205,37 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
   return Decision::Accept(me);
 }
 
+absl::Status CheckLowers(const Fusion& group) {
+  SEAM_ASSIGN_OR_RETURN(const std::vector<ExtractedGroup> islands, ExtractIslands(group));
+  for (const ExtractedGroup& island : islands)
+    SEAM_RETURN_IF_ERROR(seam::CheckLowers(island.fusion, SchedulerKind::kReduction));
+  return absl::OkStatus();
+}
+
+Schedule WithThreads(const Schedule& s, int threads) {
+  const bool depends = s.grid > 0 || s.blocks || s.shift || s.tiles || s.neighbours > 1 ||
+                       s.points > 1 || s.all_of >= 0;
+  if (depends || s.threads() == threads) return s;
+  const int sharing = s.lanes_per_row * s.warps_per_row, vectors = sharing * s.registers;
+  Schedule best = s;
+  int most = 0;
+  for (int lanes = s.lanes_per_row; lanes <= (s.outer ? s.lanes_per_row : 32); lanes *= 2) {
+    for (int warps = 1; warps <= (s.outer || lanes == 32 ? threads / 32 : 1); ++warps) {
+      const int shared_by = lanes * warps;
+      if (threads / 32 % warps != 0 || shared_by < sharing) continue;
+      const bool better = most == 0 || (most > vectors ? shared_by < most
+                                                       : shared_by > most && shared_by <= vectors);
+      if (!better) continue;
+      most = shared_by;
+      best.lanes_per_row = lanes;
+      best.warps_per_row = warps;
+      best.row_warps = threads / 32 / warps;
+      best.registers = static_cast<int>(CeilDivide(vectors, shared_by));
+    }
+  }
+  return CheckSchedule(best).ok() ? best : s;
+}
+
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
   SEAM_ASSIGN_OR_RETURN(const std::vector<ExtractedGroup> islands, ExtractIslands(group));
   if (context.sizes.size() != group.env().symbols().size()) {
@@ -162,20 +243,62 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
                                                    context.sizes.size(), " sizes for ",
                                                    group.env().symbols().size(), " symbols"));
   }
+  struct Island {
+    ScheduleContext context;
+    bool reduces;
+    int64_t bytes;
+    bool apart() const { return reduces && bytes > kMaxSharedBytes; }
+  };
+  std::vector<Island> sized;
+  int64_t beside = 0;  // Bytes of all that stand side by side.
+  for (const ExtractedGroup& island : islands) {
+    Island own = {ContextOf(group, island.fusion, context), Reduces(island.fusion)};
+    SEAM_ASSIGN_OR_RETURN(const SizedGroup rows, SizeGroup(island.fusion, own.context));
+    SEAM_ASSIGN_OR_RETURN(own.bytes, MovedBytes(rows));
+    if (!own.apart()) beside += own.bytes;
+    sized.push_back(std::move(own));
+  }
   Schedule s;
   s.kind = SchedulerKind::kHorizontal;
   s.alignment_bytes = 1;
   s.index32 = true;
-  int threads = 0;
-  for (const ExtractedGroup& island : islands) {
-    SEAM_ASSIGN_OR_RETURN(
-        Schedule own, pointwise::Choose(island.fusion, ContextOf(group, island.fusion, context)));
+  for (size_t i = 0; i < islands.size(); ++i) {
+    const Fusion& island = islands[i].fusion;
+    Schedule own;
+    if (!sized[i].reduces) {
+      SEAM_ASSIGN_OR_RETURN(own, pointwise::Choose(island, sized[i].context));
+    } else if (sized[i].apart()) {
+      SEAM_ASSIGN_OR_RETURN(own, reduction::Choose(island, sized[i].context));
+      own.apart = true;
+    } else {
+      // It has its part of the machine.
+      const int sms = context.device.sms;
+      const auto part =
+          static_cast<int>(CeilDivide(sms * sized[i].bytes, std::max<int64_t>(beside, 1)));
+      SEAM_ASSIGN_OR_RETURN(own, ChooseBeside(island, sized[i].context,
+                                              std::clamp(part, std::min(kLeastSms, sms), sms)));
+    }
     s.alignment_bytes = std::max(s.alignment_bytes, own.alignment_bytes);
     s.index32 &= own.index32;
-    threads = std::max(threads, own.threads());
     s.islands.push_back(std::move(own));
   }
-  for (Schedule& own : s.islands) own.row_warps *= threads / own.threads();
+  // As many threads for all that are pointwise, and for all that reduce.
+  for (const bool reduces : {false, true}) {
+    int threads = 0;
+    for (size_t i = 0; i < islands.size(); ++i) {
+      if (sized[i].reduces == reduces && !s.islands[i].apart)
+        threads = std::max(threads, s.islands[i].threads());
+    }
+    for (size_t i = 0; i < islands.size(); ++i) {
+      Schedule& own = s.islands[i];
+      if (sized[i].reduces != reduces || own.apart) continue;
+      if (reduces) {
+        own = WithThreads(own, threads);
+      } else {
+        own.row_warps *= threads / own.threads();
+      }
+    }
+  }
   return s;
 }
 
@@ -190,8 +313,9 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   plan.schedule = schedule;
   Joiner joiner(group, plan);
   for (size_t i = 0; i < islands.size(); ++i) {
-    SEAM_ASSIGN_OR_RETURN(LaunchPlan part, seam::Lower(islands[i].fusion, schedule.islands[i]));
-    SEAM_RETURN_IF_ERROR(joiner.Add(islands[i], std::move(part)));
+    const Schedule& own = schedule.islands[i];
+    SEAM_ASSIGN_OR_RETURN(LaunchPlan part, seam::Lower(islands[i].fusion, own));
+    joiner.Add(islands[i], own.apart, std::move(part));
   }
   SEAM_RETURN_IF_ERROR(joiner.Finish());
   return plan;

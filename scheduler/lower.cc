@@ -1,7 +1,9 @@
 #include "scheduler/lower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -18,6 +20,7 @@
 #include "scheduler/kernel/row_blocks.h"
 #include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/kernel/wide_accesses.h"
+#include "scheduler/side_by_side.h"
 
 namespace seam {
 namespace {
@@ -115,6 +118,7 @@ struct Stage {
   Schedule schedule;
   TraceOptions trace;
   std::string suffix;  // Of the kernel's name.
+  int step = 0;        // Those of one step stand side by side.
 };
 
 // For merging up to so many states of each result, or, if 0, any number: neighbouring results to
@@ -142,6 +146,19 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64
   return s;
 }
 
+// The same of states that CTAs with a part of the columns each have left: of few for each result
+// that are in a warp's lanes at once, since a CTA would exchange those of one after the other.
+Schedule FinishParts(const Schedule& schedule, const GroupShape& shape) {
+  constexpr int kMostStates = 256;
+  Schedule s = FinishSchedule(schedule, shape, schedule.split);
+  if (schedule.split > kMostStates) return s;
+  s.lanes_per_row = 32;
+  s.warps_per_row = 1;
+  s.row_warps = schedule.threads() / 32;
+  s.registers = static_cast<int>(CeilDivide(schedule.split, 32));
+  return s;
+}
+
 absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShape& shape,
                                             const Schedule& schedule) {
   TraceOptions trace;
@@ -156,9 +173,21 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
   trace.neighbours = schedule.neighbours;
   std::vector<Stage> stages;
   if (schedule.split > 1) {
+    std::vector<std::optional<AxisSet>> parts = {std::nullopt};
+    if (schedule.columns_apart) {
+      if (shape.rows.empty())
+        trace.columns_of_cta = schedule.columns_per_step() / schedule.registers;
+      parts = {AxisSet()};
+      absl::c_copy(shape.ColumnParts(), std::back_inserter(parts));
+    }
     for (trace.stage = 0; trace.stage <= shape.max_depth; ++trace.stage) {
-      stages.push_back(
-          {shape, schedule, trace, shape.max_depth > 0 ? absl::StrCat("_stage", trace.stage) : ""});
+      for (const std::optional<AxisSet>& part : parts) {
+        trace.part = part;
+        const bool finishes = part.has_value() && part->empty();
+        stages.push_back({shape, finishes ? FinishParts(schedule, shape) : schedule, trace,
+                          shape.max_depth > 0 ? absl::StrCat("_stage", trace.stage) : "",
+                          trace.stage});
+      }
     }
     return stages;
   }
@@ -272,6 +301,12 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
         schedule.registers);
   }
   SEAM_ASSIGN_OR_RETURN(kernel::Kernel expanded, kernel::ExpandTile(tile, expand));
+  if (stage.trace.columns_of_cta > 0 && traced.splits_columns) {
+    SymImporter importer(expanded.env.get());
+    for (size_t i = 0; i < tile.parameters.size(); ++i)
+      importer.Map(tile.parameters[i].node(), expanded.parameters[i]);
+    expanded.grid_x = importer.Import(traced.ctas);
+  }
   kernel::WidenAccesses(expanded);
   return expanded;
 }
@@ -288,7 +323,8 @@ void RequireNumbers(const Fusion& group, const KernelLaunch& launch, std::vector
     guards->push_back({fits, "32 bits hold the numbers that indices are computed from"});
 }
 
-// The plan's launches as phases of one. Their parameters are the group's symbols, the same for all.
+// The plan's launches as phases of one. Their parameters are the group's symbols, the same for all,
+// and of the first what else it has.
 absl::Status JoinLaunches(std::string name, LaunchPlan* plan) {
   KernelLaunch joined;
   std::vector<kernel::Kernel> kernels;
@@ -300,12 +336,36 @@ absl::Status JoinLaunches(std::string name, LaunchPlan* plan) {
       numbers.push_back(static_cast<int>(known - joined.buffers.begin()));
       if (known == joined.buffers.end()) joined.buffers.push_back(source);
     }
-    joined.arguments = std::move(launch.arguments);
+    if (joined.arguments.empty()) joined.arguments = std::move(launch.arguments);
     kernels.push_back(std::move(launch.kernel));
   }
   SEAM_ASSIGN_OR_RETURN(joined.kernel, kernel::InPhases(std::move(name), kernels, buffers));
   plan->launches.clear();
   plan->launches.push_back(std::move(joined));
+  return absl::OkStatus();
+}
+
+// The launches of each step side by side. Their parameters are the group's symbols, the same for
+// all.
+absl::Status JoinSteps(const Fusion& group, const std::string& name, absl::Span<const int> steps,
+                       LaunchPlan* plan) {
+  constexpr auto kCommon = kernel::Parameters::kCommon;
+  std::vector<KernelLaunch> all = std::move(plan->launches), beside;
+  plan->launches.clear();
+  size_t bytes = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (beside.empty()) bytes = all[i].arguments.size() * sizeof(int64_t);
+    bytes += ParameterBytes(all[i], kCommon);
+    const std::string suffix = plan->launches.empty() ? "" : absl::StrCat(plan->launches.size());
+    const bool alike = i + 1 < all.size() && steps[i + 1] == steps[i] &&
+                       bytes + ParameterBytes(all[i + 1], kCommon) <= kMaxParameterBytes;
+    beside.push_back(std::move(all[i]));
+    if (alike) continue;
+    SEAM_ASSIGN_OR_RETURN(KernelLaunch joined,
+                          SideBySide(group, name + suffix, std::move(beside), kCommon));
+    plan->launches.push_back(std::move(joined));
+    beside.clear();
+  }
   return absl::OkStatus();
 }
 
@@ -429,16 +489,27 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   }
   std::vector<std::vector<kernel::HeldLoad>> held(kernels.size());
   if (schedule.held > 0) held = FindHeldLoads(kernels);
+  std::vector<int> steps;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const bool backward = schedule.split > 1 && i % 2 == 1;
+    steps.push_back(stages[i].step);
+    const bool backward = schedule.split > 1 && stages[i].step % 2 == 1;
     SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel,
                           ExpandStage(stages[i], kernels[i], std::move(held[i]), backward));
     plan.launches.push_back(
         {std::move(kernel), std::move(kernels[i].sources), std::move(kernels[i].arguments)});
     RequireNumbers(group, plan.launches.back(), &plan.guards);
   }
-  if (schedule.one_launch && plan.launches.size() > 1)
-    SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));
+  if (schedule.columns_apart)
+    SEAM_RETURN_IF_ERROR(JoinSteps(group, KernelName(group, schedule), steps, &plan));
+  // Phases have the first one's parameters, and no more: where those of a step are too many for one
+  // launch, or a later step has several kernels, there is no launch for all.
+  bool one_launch = schedule.one_launch && plan.launches.size() > 1;
+  if (schedule.columns_apart) {
+    const size_t num_steps = std::set<int>(steps.begin(), steps.end()).size();
+    const size_t in_first = absl::c_count(steps, steps[0]);
+    one_launch &= plan.launches.size() == num_steps && steps.size() - in_first == num_steps - 1;
+  }
+  if (one_launch) SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));
   return plan;
 }
 

@@ -64,6 +64,12 @@ Schedule Apart(Schedule s) {
 
 std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device) {
   std::vector<Schedule> easier;
+  if (!s.islands.empty()) {
+    Schedule t = s;
+    for (Schedule& island : t.islands) island.apart = true;
+    if (!(t == s)) easier.push_back(std::move(t));
+    return easier;
+  }
   for (std::optional<Schedule> t = WithMoreRegisters(s, device);
        t.has_value() && t->min_ctas_per_sm * 2 >= s.min_ctas_per_sm;
        t = WithMoreRegisters(*t, device)) {

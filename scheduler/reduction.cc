@@ -1,6 +1,6 @@
 // Reduction: sums, extrema, statistics and everything that can be computed around them in one go,
 // normalizations above all. Rows are what the reductions keep, columns what they fold. One
-// mechanism, ten arrangements (reduction_arrangements.h):
+// mechanism, eleven arrangements (reduction_arrangements.h):
 //   inner    columns are neighbours in memory: a row to some lanes, some warps or a CTA;
 //   sections the same where some reductions fold a part of a row's columns: a part to some lanes;
 //   blocks   the same of short rows that vectors do not divide, through shared memory;
@@ -11,6 +11,7 @@
 //   one turn the same of long rows that are few, however many CTAs hold one: all there at once;
 //   tiles    some tensors lie along the rows, others along the columns: tiles of both to a thread;
 //   split    few rows and long ones: several CTAs a row leave partial states;
+//   apart    the same of many tensors that only what is folded brings together, each its own CTAs;
 //   crossed  some reductions go across the rows: CTAs take rows in turn and leave the states of
 //            their columns or rows, or each row leaves those of the columns that are kept;
 //   batches  the same where some go across the rows of each batch: CTAs with rows of one.
@@ -231,6 +232,13 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   if (section > 1) {
     SEAM_RETURN_IF_ERROR(ChooseSections(sized, s));
     ChoosePasses(rows, s);
+    return s;
+  }
+  SEAM_ASSIGN_OR_RETURN(const bool apart, ChooseColumnsApart(sized, s));
+  if (apart) {
+    SEAM_ASSIGN_OR_RETURN(rows, KeptRows::Of(sized, s));
+    ChoosePasses(rows, s);
+    Pin(sized, rows.ColumnDivisors(false), s);
     return s;
   }
   bool in_blocks = false;

@@ -22,6 +22,10 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 // The same of rows with sections. Errors: those of Trace.
 absl::Status ChooseSections(const SizedGroup& sized, Schedule& schedule);
 
+// Few rows whose columns are those of many tensors that share none: CTAs of their own for each.
+// False: of few or short ones CTAs share all columns. Errors: those of ChooseVector.
+absl::StatusOr<bool> ChooseColumnsApart(const SizedGroup& sized, Schedule& schedule);
+
 // Has rows that a CTA holds, and takes in turn, brought ahead by copies, if these and the room are
 // there, with `states` of each column. Errors: those of Trace.
 absl::Status ChooseStages(const SizedGroup& sized, int states, Schedule& schedule);

@@ -32,6 +32,7 @@ std::string Schedule::ToString() const {
           : async && reread && !blocks ? "row kept in shared memory"
                                        : "row kept in registers");
       if (split > 1) absl::StrAppend(&text, ", row split over ", split, " CTAs");
+      if (columns_apart) absl::StrAppend(&text, " for each part of its columns");
       if (grid > 0) {
         absl::StrAppend(&text, ", rows taken ", tickets ? "by ticket" : "in turn", " by ", grid,
                         " CTAs");
@@ -76,6 +77,7 @@ std::string Schedule::ToString() const {
     if (min_ctas_per_sm > 0) absl::StrAppend(&text, ", at least ", min_ctas_per_sm, " CTAs an SM");
     absl::StrAppend(&text, ", ", index32 ? 32 : 64, "-bit indices, bases aligned to ",
                     alignment_bytes, " bytes");
+    if (apart) absl::StrAppend(&text, ", a launch of its own");
   }
   for (size_t i = 0; i < islands.size(); ++i)
     absl::StrAppend(&text, i == 0 ? " " : "; ", "island ", i, ": ", islands[i].ToString());
@@ -107,6 +109,8 @@ absl::Status CheckSchedule(const Schedule& s) {
     broken = "split is not within 1 to 65535";
   } else if (s.persistent && s.split > 1) {
     broken = "a row that CTAs share is not kept in registers";
+  } else if (s.columns_apart && (s.split == 1 || s.outer || s.shift || s.held > 0)) {
+    broken = "columns that are apart are those of rows that CTAs share, unshifted, and do not keep";
   } else if (s.shift && s.outer) {
     broken = "only rows with neighbours along the columns are shifted";
   } else if (!power_of_two(s.cluster) || s.cluster > 16) {

@@ -40,12 +40,14 @@ struct Schedule {
                     // slower one has the rest.
   int all_of = -1;  // Not negative: another axis of the rows, of a few elements. With each of its
                     // points a thread has all of these.
-  int lanes_per_row = 1;    // Lanes of a warp that share a row: a power of two up to 32.
-  int warps_per_row = 1;    // Warps that share a row, exchanging through shared memory.
-  int row_warps = 1;        // Warps side by side on different rows.
-  int registers = 1;        // Vectors that a thread holds at once along the columns.
-  bool persistent = false;  // A row stays in registers between passes; else it is read again.
-  int split = 1;            // CTAs that share a row and leave partial states.
+  int lanes_per_row = 1;       // Lanes of a warp that share a row: a power of two up to 32.
+  int warps_per_row = 1;       // Warps that share a row, exchanging through shared memory.
+  int row_warps = 1;           // Warps side by side on different rows.
+  int registers = 1;           // Vectors that a thread holds at once along the columns.
+  bool persistent = false;     // A row stays in registers between passes; else it is read again.
+  int split = 1;               // CTAs that share a row and leave partial states.
+  bool columns_apart = false;  // With split: columns of tensors that have none in common have CTAs
+                               // of their own, side by side, each part as many.
   int grid = 0;     // CTAs that take rows in turn, each leaving the partial states of what reduces
                     // over rows; 0: a CTA for each set of rows.
   int cluster = 1;  // CTAs of a thread block cluster, each of which has a piece of the row in hand;
@@ -98,8 +100,10 @@ struct Schedule {
   int alignment_bytes = 16;  // Required of every base address.
   bool index32 = false;      // 32-bit index arithmetic, guarded.
   int min_ctas_per_sm = 0;
+  bool apart = false;  // Of an island: its launches are its own.
   std::vector<SymbolFact> facts;
-  // Horizontal: the pointwise schedules of the islands, all with as many threads.
+  // Horizontal: the schedules of the islands. Those that are not apart share launches with those
+  // that have as many threads.
   std::vector<Schedule> islands;
 
   int threads() const { return 32 * warps_per_row * row_warps; }
@@ -135,6 +139,8 @@ struct Schedule {
 //  - warps_per_row * row_warps is 1 to 32, a CTA's warps; registers is 1 to 256, split 1 to 65535;
 //  - a row kept in registers has a CTA to itself (persistent: split 1), and only rows with
 //    neighbours along the columns shift (shift: not outer);
+//  - columns that are apart are those of rows that CTAs share, unshifted, and do not keep
+//    (columns_apart: split above 1, not outer or shift, held 0);
 //  - grid is 0 to 65535, and CTAs that take rows in turn do not share them but in clusters, and
 //    have vectors of them where threads bring these (grid: split 1, a multiple of cluster; with
 //    outer: async);

@@ -11,10 +11,10 @@ namespace seam {
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, points, along, all_of, lanes_per_row, warps_per_row,
-         row_warps, registers, persistent, split, grid, cluster, stages, slices, spare, reread,
-         blocks, runs, tiles, async, tickets, pace, stagger, staggered, settled, finish_lanes,
-         one_launch, held, shift, early, chan_welford, online, alignment_bytes, index32,
-         min_ctas_per_sm, facts, islands] = s;
+         row_warps, registers, persistent, split, columns_apart, grid, cluster, stages, slices,
+         spare, reread, blocks, runs, tiles, async, tickets, pace, stagger, staggered, settled,
+         finish_lanes, one_launch, held, shift, early, chan_welford, online, alignment_bytes,
+         index32, min_ctas_per_sm, apart, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
@@ -28,6 +28,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("registers", registers);
   visit("persistent", persistent);
   visit("split", split);
+  visit("columns_apart", columns_apart);
   visit("grid", grid);
   visit("cluster", cluster);
   visit("stages", stages);
@@ -53,6 +54,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("alignment_bytes", alignment_bytes);
   visit("index32", index32);
   visit("min_ctas_per_sm", min_ctas_per_sm);
+  visit("apart", apart);
 }
 
 }  // namespace seam

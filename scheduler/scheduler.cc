@@ -33,8 +33,8 @@ constexpr Scheduler kSchedulers[] = {
      alias::Choose, alias::Lower},
     {SchedulerKind::kPointwise, "elementwise operations, views, lookups, random numbers",
      pointwise::CanSchedule, pointwise::Choose, Lower},
-    {SchedulerKind::kHorizontal, "pointwise groups that share nothing, side by side in one launch",
-     nullptr, horizontal::Choose, horizontal::Lower},
+    {SchedulerKind::kHorizontal, "groups that share nothing, side by side in one launch", nullptr,
+     horizontal::Choose, horizontal::Lower},
     {SchedulerKind::kReduction, "reductions and normalizations, along rows and across them",
      reduction::CanSchedule, reduction::Choose, Lower},
     {SchedulerKind::kLibrary, "one library call", library::CanSchedule, library::Choose,
@@ -61,6 +61,7 @@ absl::StatusOr<LaunchPlan> ScheduleGroup(const Fusion& group, SchedulerKind kind
 }
 
 absl::Status CheckLowers(const Fusion& group, SchedulerKind kind) {
+  if (kind == SchedulerKind::kHorizontal) return horizontal::CheckLowers(group);
   if (kind != SchedulerKind::kPointwise && kind != SchedulerKind::kReduction)
     return absl::OkStatus();
   SEAM_ASSIGN_OR_RETURN(const GroupShape shape, AnalyzeGroup(group));

@@ -25,6 +25,12 @@ namespace horizontal {
 // Of islands; a group that is one island is none of this scheduler's.
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
                      absl::Span<const GroupSummary> islands);
+absl::Status CheckLowers(const Fusion& group);  // As seam::CheckLowers, of every island.
+// An island's schedule with so many threads a CTA, as its neighbours have. A thread may then have
+// fewer registers, so it also has less in hand: of the numbers of threads that can share a row the
+// largest of which each still has a vector. The schedule itself where its threads depend on more,
+// or rows need more of them.
+Schedule WithThreads(const Schedule& island, int threads);
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context);
 absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
 }  // namespace horizontal

@@ -27,6 +27,7 @@ absl::StatusOr<TracedKernel> Tracer::Run() {
     MoveTo(point);
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (options_.split > 1 && shape_.depth[outputs[i].index()] != options_.stage) continue;
+      if (!IsOfPart(shape_.axes.axes(outputs[i]))) continue;
       if (shape_.finished[outputs[i].index()] != options_.finish) continue;
       if (options_.finish && !HasAxesOfRows(outputs[i])) continue;
       if (!IsOfPoint(outputs[i], point)) continue;
@@ -35,11 +36,13 @@ absl::StatusOr<TracedKernel> Tracer::Run() {
   }
   for (uint32_t i = 0; i < group_.num_exprs(); ++i) {
     const ExprId e(i);
-    const bool left_here = options_.split > 1
-                               ? shape_.folds[i] && DepthOf(e) == options_.stage
-                               : shape_.crosses[i] != Crossing::kNone && !options_.finish;
+    const bool left_here =
+        options_.split > 1
+            ? shape_.folds[i] && DepthOf(e) == options_.stage && IsOfPart(shape_.axes.space(e))
+            : shape_.crosses[i] != Crossing::kNone && !options_.finish;
     if (left_here) SEAM_RETURN_IF_ERROR(EnsureReduction(e).status());
   }
+  if (options_.columns_of_cta > 0) out_.ctas = CtasOf(*options_.part);
   FinishPasses();
   JoinLoads();
   return std::move(out_);
@@ -82,6 +85,14 @@ absl::Status Tracer::Prepare() {
   for (const auto& [axis, points] : shape_.along)
     first_point_.push_back(points * row_coordinates_[axis]);
   return absl::OkStatus();
+}
+
+// Whether what has these axes runs along the columns that are asked for.
+bool Tracer::IsOfPart(const AxisSet& axes) const {
+  if (!options_.part.has_value()) return true;
+  const std::vector<AxisId> columns = shape_.Columns(axes);
+  if (columns.empty()) return options_.part->empty();
+  return absl::c_binary_search(*options_.part, columns.front());
 }
 
 // To one of the points that are one row.

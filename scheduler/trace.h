@@ -3,6 +3,7 @@
 // view ever becomes code. A value wanted at two indices is two tile values.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,12 @@ struct TraceOptions {
   // depth k, leaves those of depth k, and stores the outputs of depth k.
   int split = 1;
   int stage = 0;
+  // Of these, only what runs along columns of this set, one of GroupShape::ColumnParts(); or, if it
+  // is empty, what runs along none.
+  std::optional<AxisSet> part;
+  // Not 0: of the CTAs that share a row there are no more for a part of its columns than have so
+  // many of these each.
+  int64_t columns_of_cta = 0;
   // Reductions that cross the rows leave this many partial states, those of batches as many for
   // each batch, or for all if they do not keep them; 0: there are none to leave. With
   // `finish` the kernel merges those and stores what is finished and has the axes of the rows.
@@ -44,7 +51,8 @@ struct TracedKernel {
   std::vector<ExprId> reductions;      // Per tile reduction: the expression that it computes.
   std::vector<int> held_spaces;        // Those of GroupShape::held that the kernel has.
   SymInt batches = 1, batch_rows = 0;  // How many there are, and the rows of one.
-  bool splits_columns = false;         // Some pass runs over columns that CTAs share.
+  bool splits_columns = false;         // Some pass runs over columns that CTAs share,
+  SymInt ctas = 1;                     // so many of them with TraceOptions::columns_of_cta.
 };
 
 // The type in which a reduction accumulates: the operand's own for extrema and statistics, wider

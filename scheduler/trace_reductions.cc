@@ -162,7 +162,7 @@ std::vector<TileId> Tracer::MergePartials(ExprId e) {
       if (absl::c_binary_search(kept, a) && !of_batch(a)) descend(a);
     }
   } else {
-    index = MergeSpace(options_.split, &space) * tile_.rows + tile_.row;
+    index = MergeSpace(CtasOf(e), &space) * tile_.rows + tile_.row;
   }
   const DType t = AccumulatorType(group_, e);
   kernel::TileReduction merge;
@@ -245,6 +245,22 @@ int Tracer::NeighboursOf(ExprId e) const {
   return folds ? options_.neighbours : 1;
 }
 
+// CTAs that share a row's columns of a part: those that have some, one at least.
+SymInt Tracer::CtasOf(const AxisSet& part) {
+  const SymInt columns = Import(shape_.ColumnsOf(part));
+  return Max(1, Min(options_.split, CeilDiv(columns, options_.columns_of_cta)));
+}
+
+// CTAs that leave a state each of a row that they share.
+SymInt Tracer::CtasOf(ExprId e) {
+  if (options_.columns_of_cta == 0) return options_.split;
+  const std::vector<AxisId> columns = shape_.Columns(shape_.axes.space(e));
+  for (const AxisSet& part : shape_.ColumnParts()) {
+    if (absl::c_binary_search(part, columns.front())) return CtasOf(part);
+  }
+  return 1;
+}
+
 // `parts` partial states, folded by a pass before all others. Returns their index.
 SymInt Tracer::MergeSpace(SymInt parts, int* id) {
   const auto [it, is_new] =
@@ -252,7 +268,7 @@ SymInt Tracer::MergeSpace(SymInt parts, int* id) {
   if (is_new) {
     kernel::TileSpace space;
     space.extent = parts;
-    space.column = tile_.env->FreshSymbol("part", 0, parts - 1);
+    if (!parts.is_same(1)) space.column = tile_.env->FreshSymbol("part", 0, parts - 1);
     space.whole = true;
     tile_.spaces.push_back(space);
   }
@@ -289,7 +305,7 @@ int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
   buffer.alignment_bytes = 16;
   switch (shape_.crosses[e.index()]) {
     case Crossing::kNone:
-      buffer.num_elements = tile_.rows * options_.split;
+      buffer.num_elements = tile_.rows * CtasOf(e);
       break;
     case Crossing::kSomeRows:
     case Crossing::kSomeColumns:

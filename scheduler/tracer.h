@@ -50,6 +50,7 @@ class Tracer {
   SymInt Radix(AxisId a);
   SymInt Steps(AxisId a);
   void MoveTo(int point);
+  bool IsOfPart(const AxisSet& axes) const;
   bool IsOfPoint(ValId v, int point) const;
   SymInt Elements(absl::Span<const AxisId> axes);
   SymInt Places(ExprId e);
@@ -87,6 +88,8 @@ class Tracer {
   std::vector<TileId> TwoPassWelford(ExprId e, kernel::TileReduction sum, int depth);
   std::vector<TileId> MergePartials(ExprId e);
   SymInt StateOfRow(ExprId e, int* space);
+  SymInt CtasOf(const AxisSet& part);
+  SymInt CtasOf(ExprId e);
   SymInt MergeSpace(SymInt parts, int* id);
   int AddReduction(kernel::TileReduction reduction, ExprId e);
   int PartialBuffer(ExprId e, int component, DType dtype, bool written);

@@ -344,7 +344,10 @@ class Explainer {
       absl::StrAppend(&text, "the ", SchedulerName(decision.scheduler),
                       " scheduler would take it. The segmenter joins groups only where that saves "
                       "memory traffic or a launch and no border of another merge stands against "
-                      "it.");
+                      "it");
+      absl::StrAppend(&text, decision.scheduler == SchedulerKind::kHorizontal
+                                 ? ", and puts reductions side by side that move up to 16 MiB each."
+                                 : ".");
     } else {
       absl::StrAppend(&text, Refuser(decision), ": ", Refusal(decision));
     }

@@ -38,7 +38,7 @@ enum class SchedulerKind : uint8_t {
   kNone,
   kAlias,
   kPointwise,
-  kHorizontal,  // Pointwise islands side by side; see islands.h.
+  kHorizontal,  // Islands side by side; see islands.h.
   kReduction,
   kLibrary,
   kTemplate,

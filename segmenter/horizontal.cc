@@ -1,4 +1,5 @@
-// Horizontal plans: pointwise groups that share nothing, side by side in one launch.
+// Horizontal plans: groups that share nothing, side by side in one launch: pointwise ones, or small
+// ones that reduce.
 //
 // Which groups may join without a path from one to another follows from levels: with a group's
 // level the longest path that leads from it (or to it), groups of one level never depend on each
@@ -12,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "segmenter/passes.h"
+#include "segmenter/traffic.h"
 
 namespace seam {
 namespace {
@@ -19,15 +21,24 @@ namespace {
 // A launch's parameters are pointers above all, and 4,096 bytes of them every device takes.
 constexpr size_t kMaxPointers = 400;
 constexpr size_t kMaxIslands = 64;
+// Of a group that reduces: of more bytes a launch is a small part of its time, and what it gives up
+// for the others is a larger one (scheduler/horizontal.cc).
+constexpr int64_t kMostReducedBytes = 4 * kLaunchBytes;
+
+struct Level {
+  uint32_t at;  // The longest path from the results, or from the inputs.
+  SchedulerKind scheduler;
+  friend auto operator<=>(const Level&, const Level&) = default;
+};
 
 // Groups that may join, by level: the longest path from the results if `from_results`, else from
 // the inputs. Within a level in the order of their first expressions.
-std::map<uint32_t, std::vector<GroupId>> CandidatesByLevel(const SegmentedFusion& s,
-                                                           bool from_results) {
+std::map<Level, std::vector<GroupId>> CandidatesByLevel(const SegmentedFusion& s,
+                                                        const SizeHints& sizes, bool from_results) {
   std::vector<GroupId> order = s.groups();
   if (from_results) std::reverse(order.begin(), order.end());
   std::vector<uint32_t> level(s.group_limit());
-  std::map<uint32_t, std::vector<GroupId>> candidates;
+  std::map<Level, std::vector<GroupId>> candidates;
   for (GroupId g : order) {
     uint32_t& own = level[g.index()];
     if (from_results) {
@@ -37,11 +48,15 @@ std::map<uint32_t, std::vector<GroupId>> CandidatesByLevel(const SegmentedFusion
         if (s.edge(e).from.valid()) own = std::max(own, level[s.edge(e).from.index()] + 1);
       }
     }
+    const SchedulerKind scheduler = s.scheduler(g);
+    const bool joins =
+        scheduler == SchedulerKind::kPointwise ||
+        (scheduler == SchedulerKind::kReduction && MovedBytes(s, sizes, g) <= kMostReducedBytes);
     // What is weightless would count as part of any island.
-    if (s.scheduler(g) == SchedulerKind::kPointwise && !s.AllExprs(g, [&](ExprId e) {
+    if (joins && !s.AllExprs(g, [&](ExprId e) {
           return s.facts().weightless[s.fusion().result(e).index()];
         })) {
-      candidates[own].push_back(g);
+      candidates[{own, scheduler}].push_back(g);
     }
   }
   for (auto& [at, groups] : candidates) {
@@ -124,7 +139,7 @@ bool MergeHorizontally(Merger& merger) {
   const SegmentedFusion& s = merger.segmented();
   bool any = false;
   for (const bool from_results : {true, false}) {
-    for (const auto& [level, groups] : CandidatesByLevel(s, from_results)) {
+    for (const auto& [level, groups] : CandidatesByLevel(s, merger.sizes(), from_results)) {
       for (const std::vector<GroupId>& islands : PackIslands(s, groups))
         any |= Join(merger, islands);
     }

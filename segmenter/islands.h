@@ -1,6 +1,5 @@
 // Islands: the parts of a group between which nothing flows and that read nothing in common. A
-// group is one island unless a horizontal plan joined it: pointwise groups side by side in one
-// launch.
+// group is one island unless a horizontal plan joined it: groups side by side in one launch.
 #pragma once
 
 #include <vector>

@@ -1,11 +1,14 @@
 // The statements of each kernel are copied: its symbols are made anew in the common environment,
-// its fragments and arrays follow those of the kernels before, but for lasting arrays, which they
-// have in common. Side by side, each becomes the body of an `if` on the CTA's number:
+// its fragments follow those of the kernels before. Side by side, the CTA's number
+// decides which of them it runs, and what they have in shared memory lies in the same place:
 //
-//   if block < end_0:                  block_0 = block           kernel 0
-//   if end_0 <= block < end_1:         block_1 = block - end_0   kernel 1
+//   if block < end_1:
+//     if block < end_0:                block_0 = block           kernel 0
+//     else:                            block_1 = block - end_0   kernel 1
+//   else:                              block_2 = block - end_1   kernel 2
 //
-// As phases, those after the first become loops, and nothing needs the CTA that it had:
+// As phases, those after the first become loops, and nothing needs the CTA that it had; arrays
+// follow those of the phases before, but for lasting ones, which they have in common:
 //
 //                                                                kernel 0
 //   barrier of the grid
@@ -24,16 +27,19 @@
 namespace seam::kernel {
 namespace {
 
+// Whether CTAs run one of the kernels that are joined or all of them.
+enum class Run : uint8_t { kOne, kAll };
+
 // Copies the statements of one kernel into another.
 class Copier {
  public:
   // Buffer i becomes buffers[i] of `to`.
-  Copier(const Kernel& from, std::vector<int> buffers, Kernel& to)
+  Copier(const Kernel& from, std::vector<int> buffers, Run run, Kernel& to)
       : from_(from),
         importer_(to.env.get()),
         to_(to),
         first_fragment_(static_cast<int>(to.fragments.size())),
-        first_barrier_(to.copy_barriers),
+        first_barrier_(run == Run::kAll ? to.copy_barriers : 0),
         buffers_(std::move(buffers)) {
     importer_.Map(from.thread_x.node(), to.thread_x);
     if (from.together.is_symbolic()) {
@@ -43,12 +49,19 @@ class Copier {
     to.fragments.insert(to.fragments.end(), from.fragments.begin(), from.fragments.end());
     for (const SharedArray& array : from.shared) {
       const auto known = absl::c_find_if(to.shared, [&](const SharedArray& other) {
-        return array.lasting >= 0 && other.lasting == array.lasting;
+        if (run == Run::kAll) return array.lasting >= 0 && other.lasting == array.lasting;
+        const int index = static_cast<int>(&other - to.shared.data());
+        return other.dtype == array.dtype && !absl::c_linear_search(shared_, index);
       });
       shared_.push_back(static_cast<int>(known - to.shared.begin()));
-      if (known == to.shared.end()) to.shared.push_back(array);
+      if (known == to.shared.end()) {
+        to.shared.push_back(array);
+        continue;
+      }
+      known->count = std::max(known->count, array.count);
+      known->alignment = std::max(known->alignment, array.alignment);
     }
-    to.copy_barriers += from.copy_barriers;
+    to.copy_barriers = std::max(to.copy_barriers, first_barrier_ + from.copy_barriers);
     to.copies_per_batch = std::max(to.copies_per_batch, from.copies_per_batch);
   }
 
@@ -222,35 +235,72 @@ absl::StatusOr<Kernel> Joined(std::string name, absl::Span<const Kernel> kernels
   return joined;
 }
 
+// The body of the kernel whose CTAs end first behind `block`. A chain of conditions would go
+// through the instructions of all kernels.
+Block OneOf(SymInt block, absl::Span<const SymInt> ends, absl::Span<Block> bodies) {
+  if (bodies.size() == 1) return std::move(bodies[0]);
+  const size_t half = bodies.size() / 2;
+  If both{SymLt(block, ends[half - 1]),
+          OneOf(block, ends.subspan(0, half), bodies.subspan(0, half)),
+          OneOf(block, ends.subspan(half), bodies.subspan(half))};
+  Block one;
+  one.push_back({std::move(both)});
+  return one;
+}
+
 }  // namespace
 
-absl::StatusOr<Kernel> SideBySide(std::string name, absl::Span<const Kernel> kernels) {
+bool CanStandBeside(const Kernel& kernel) {
+  return kernel.cluster == 1 && kernel.NumPhases() == 1 && !kernel.TakesTickets() &&
+         !kernel.grid_x.is_same(0);
+}
+
+absl::StatusOr<Kernel> SideBySide(std::string name, absl::Span<const Kernel> kernels,
+                                  Parameters parameters) {
   SEAM_ASSIGN_OR_RETURN(Kernel joined, Joined(std::move(name), kernels));
   joined.min_ctas_per_sm = kernels.front().min_ctas_per_sm;
-  SymInt end = 0;  // Of the CTAs so far.
+  std::vector<Block> bodies;
+  std::vector<SymInt> ends;  // Of the CTAs up to each kernel.
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
-    if (kernel.grid_x.is_same(0))
-      return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.name, " has no CTAs"));
+    if (!CanStandBeside(kernel)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("kernel ", kernel.name, " has no CTAs, or needs the whole grid for itself"));
+    }
+    const bool copies = kernel.copy_barriers > 0 && joined.copy_barriers > 0;
+    if (copies && kernel.copies_per_batch != joined.copies_per_batch) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "kernel ", joined.name, ": one with batches of ", joined.copies_per_batch,
+          " copies and one of ", kernel.copies_per_batch, " cannot stand side by side"));
+    }
     joined.min_ctas_per_sm = std::min(joined.min_ctas_per_sm, kernel.min_ctas_per_sm);
     absl::StrAppend(&joined.summary, joined.summary.empty() ? "" : "\n", "island ", i, ": ",
                     kernel.summary);
     std::vector<int> buffers(kernel.buffers.size());
     absl::c_iota(buffers, static_cast<int>(joined.buffers.size()));
-    Copier copier(kernel, std::move(buffers), joined);
-    for (SymInt parameter : kernel.parameters) joined.parameters.push_back(copier.Bind(parameter));
+    Copier copier(kernel, std::move(buffers), Run::kOne, joined);
+    if (parameters == Parameters::kOwn || i == 0) {
+      for (SymInt p : kernel.parameters) joined.parameters.push_back(copier.Bind(p));
+    } else if (kernel.parameters.size() == kernels.front().parameters.size()) {
+      for (size_t k = 0; k < kernel.parameters.size(); ++k)
+        copier.Replace(kernel.parameters[k], joined.parameters[k]);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("kernel ", joined.name, ": ", kernels.front().parameters.size(), " and ",
+                       kernel.parameters.size(), " parameters cannot be common"));
+    }
     for (Buffer buffer : kernel.buffers) {
       buffer.num_elements = copier.Import(buffer.num_elements);
       joined.buffers.push_back(std::move(buffer));
     }
-    const SymInt begin = end;
-    end = joined.env->FreshSymbol(absl::StrCat("end_", i), 0, INT32_MAX);
-    joined.parameters.push_back(end);
-    If island{SymAnd(SymGe(joined.block_x, begin), SymLt(joined.block_x, end)), {}, {}};
-    island.body = copier.BodyFor(absl::StrCat("cta_", i), joined.block_x - begin);
-    joined.body.push_back({std::move(island)});
+    const SymInt begin = ends.empty() ? SymInt(0) : ends.back();
+    const bool some = ProvablyLe(1, begin) || ProvablyLe(1, copier.Import(kernel.grid_x));
+    ends.push_back(joined.env->FreshSymbol(absl::StrCat("end_", i), some ? 1 : 0, INT32_MAX));
+    joined.parameters.push_back(ends.back());
+    bodies.push_back(copier.BodyFor(absl::StrCat("cta_", i), joined.block_x - begin));
   }
-  joined.grid_x = end;
+  joined.body = OneOf(joined.block_x, ends, absl::MakeSpan(bodies));
+  joined.grid_x = ends.back();
   return joined;
 }
 
@@ -261,12 +311,12 @@ absl::StatusOr<Kernel> InPhases(std::string name, absl::Span<const Kernel> kerne
   joined.min_ctas_per_sm = kernels.front().min_ctas_per_sm;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
-    if (kernel.parameters.size() != kernels.front().parameters.size()) {
+    if (kernel.parameters.size() > kernels.front().parameters.size()) {
       return absl::InvalidArgumentError(absl::StrCat("kernel ", joined.name, ": phases of ",
                                                      kernels.front().parameters.size(), " and of ",
                                                      kernel.parameters.size(), " parameters"));
     }
-    Copier copier(kernel, buffers[i], joined);
+    Copier copier(kernel, buffers[i], Run::kAll, joined);
     for (size_t k = 0; k < kernel.parameters.size(); ++k) {
       if (i == 0) joined.parameters.push_back(copier.Bind(kernel.parameters[k]));
       copier.Replace(kernel.parameters[k], joined.parameters[k]);

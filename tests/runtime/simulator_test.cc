@@ -248,7 +248,8 @@ TEST(SimulatorTest, AsyncLoadsOfJoinedKernels) {
     EXPECT_EQ(x.values(), y.values());
     EXPECT_EQ(x.values(), z.values());
   };
-  check(kernel::SideBySide("j", {k, less}), {n, 3, n, 5});
+  check(kernel::SideBySide("j", {k, less}, kernel::Parameters::kOwn), {n, 3, n, 5});
+  check(kernel::SideBySide("j", {k, less}, kernel::Parameters::kCommon), {n, 3, 5});
   const std::vector<std::vector<int>> buffers = {{0, 1}, {0, 2}};
   check(kernel::InPhases("j", {k, less}, buffers), {n});
   check(kernel::InPhases("j", {less, k}, buffers), {n});

@@ -214,8 +214,9 @@ TEST_F(TuneTest, TunesEqualGroupsOnce) {
   constexpr char kTwo[] = R"(fusion two {
   input a: f32[9, 40]
   input b: f32[9, 40]
-  y = a / sum(a * a, axes=[1], keepdims=true)
-  z = b / sum(b * b, axes=[1], keepdims=true)
+  input w: f32[40]
+  y = w / sum(a * a, axes=[1], keepdims=true)
+  z = w / sum(b * b, axes=[1], keepdims=true)
   output y
   output z
 })";

@@ -108,6 +108,20 @@ constexpr char kIslands[] = R"(fusion islands {
   output y
 })";
 
+constexpr char kReducingIslands[] = R"(fusion islands {
+  symbol M
+  symbol N
+  input a: f32[M, N]
+  input b: f32[M]
+  input c: f32[5, M]
+  x = softmax(a, axis=1)
+  y = sum(b)
+  z = c - mean(c, axes=[1], keepdims=true)
+  output x
+  output y
+  output z
+})";
+
 std::vector<Case> Cases() {
   const SchedulerKind reduction = SchedulerKind::kReduction;
   return {
@@ -128,6 +142,12 @@ std::vector<Case> Cases() {
       {"Points", SchedulerKind::kPointwise, kPoints, {{"M", 19}, {"N", 64}}, 2},
       {"PointsOdd", SchedulerKind::kPointwise, kPoints, {{"M", 19}, {"N", 67}}, 2, 4},
       {"Islands", SchedulerKind::kHorizontal, kIslands, {{"M", 33}, {"N", 12}}, 1, 4},
+      {"IslandsThatReduce",
+       SchedulerKind::kHorizontal,
+       kReducingIslands,
+       {{"M", 900}, {"N", 70}},
+       1,
+       3},
   };
 }
 

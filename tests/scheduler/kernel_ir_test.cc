@@ -486,6 +486,12 @@ TEST(VerifyKernelTest, AsyncLoadsAreAwaited) {
   EXPECT_THAT(v.Error(), HasSubstr("nothing waits for the loads that statement 4 begins"));
 }
 
+// What is wrong with two of them side by side.
+std::string BesideItself(const Kernel& k) {
+  const auto joined = kernel::SideBySide("joined", {k, k}, kernel::Parameters::kOwn);
+  return std::string(joined.status().message());
+}
+
 TEST(VerifyKernelTest, Clusters) {
   Victim v;
   v.k.store_barriers = 1;
@@ -510,8 +516,7 @@ TEST(VerifyKernelTest, Clusters) {
                         "   1: f[0] = copy(f32 1)\n"
                         "   2: store to CTA thread%4 shared.s[0] = f[0], arriving at 0\n"
                         "   3: await stores of 4 bytes at 0, round 0\n"));
-  EXPECT_THAT(std::string(kernel::SideBySide("joined", {v.k}).status().message()),
-              HasSubstr("clusters of 4 CTAs cannot be joined"));
+  EXPECT_THAT(std::string(BesideItself(v.k)), HasSubstr("clusters of 4 CTAs cannot be joined"));
   Block body;
   Emit(&body, kernel::ClusterSync{});
   Emit(&v.k.body, If{SymLt(v.thread, 5), std::move(body), {}});
@@ -519,6 +524,32 @@ TEST(VerifyKernelTest, Clusters) {
   v.k.body.clear();
   v.k.cluster = 3;
   EXPECT_THAT(v.Error(), HasSubstr("a cluster of 3 CTAs, expected a power of two"));
+}
+
+// Waits of the whole grid and its tickets are nothing for some of its CTAs.
+TEST(SideBySideTest, WantsKernelsThatNeedNoGrid) {
+  Kernel k = ColumnSumKernel();
+  EXPECT_TRUE(kernel::CanStandBeside(k));
+  EXPECT_EQ(BesideItself(k), "");
+  k.grid_x = 0;
+  EXPECT_FALSE(kernel::CanStandBeside(k));
+  EXPECT_THAT(BesideItself(k), HasSubstr("has no CTAs"));
+  EXPECT_THAT(BesideItself(TicketKernel(3, 20)), HasSubstr("needs the whole grid"));
+  EXPECT_THAT(BesideItself(ExchangeKernel(3)), HasSubstr("needs the whole grid"));
+  Kernel copies = ColumnSumKernel();
+  copies.copy_barriers = 1;
+  copies.copies_per_batch = 2;
+  Kernel others = copies;
+  others.copies_per_batch = 3;
+  const auto message = [](const absl::StatusOr<Kernel>& joined) {
+    return std::string(joined.status().message());
+  };
+  EXPECT_THAT(message(kernel::SideBySide("joined", {copies, others}, kernel::Parameters::kOwn)),
+              HasSubstr("batches of 2 copies and one of 3"));
+  others = ColumnSumKernel();
+  others.parameters.push_back(others.env->FreshSymbol("more", 0, 5));
+  EXPECT_THAT(message(kernel::SideBySide("joined", {copies, others}, kernel::Parameters::kCommon)),
+              HasSubstr("parameters cannot be common"));
 }
 
 TEST(VerifyKernelTest, TicketsAndLeave) {

@@ -44,6 +44,18 @@ TEST(MoreRegisters, EachStepGivesSome) {
   EXPECT_THAT(Steps(OfThreads(128, 0)), ElementsAre());
 }
 
+// Islands that share a launch have as many registers as the one that takes the most; then each has
+// its own.
+TEST(MoreRegisters, IslandsThatSpillAreApart) {
+  Schedule s;
+  s.kind = SchedulerKind::kHorizontal;
+  s.islands = {OfThreads(512, 1), OfThreads(512, 1)};
+  const std::vector<Schedule> easier = EasierSchedules(s, H200());
+  ASSERT_EQ(easier.size(), 1u);
+  EXPECT_TRUE(easier[0].islands[0].apart && easier[0].islands[1].apart);
+  EXPECT_TRUE(EasierSchedules(easier[0], H200()).empty());
+}
+
 TEST(MoreRegisters, CtasInTurnAreAsManyAsThereIsRoomFor) {
   Schedule s = OfThreads(256, 4);
   s.persistent = true;

@@ -35,11 +35,14 @@ bool Plant(LaunchPlan* plan, Mutation mutation, int k) {
   return false;
 }
 
+const std::vector<Mutation> kMutations = {Mutation::RemoveBarrier, Mutation::ShiftIndex,
+                                          Mutation::DropPredicate, Mutation::ChangeShuffleMask};
+
 // Every bug is found at one of the sizes at least. Returns how many there were.
-int ExpectAllFound(const std::string& text, const std::vector<GroupRun>& runs) {
+int ExpectAllFound(const std::string& text, const std::vector<GroupRun>& runs,
+                   const std::vector<Mutation>& mutations = kMutations) {
   int planted = 0;
-  for (const Mutation mutation : {Mutation::RemoveBarrier, Mutation::ShiftIndex,
-                                  Mutation::DropPredicate, Mutation::ChangeShuffleMask}) {
+  for (const Mutation mutation : mutations) {
     for (int k = 0;; ++k) {
       bool exists = true, found = false;
       std::string mutant;
@@ -339,13 +342,34 @@ TEST(PlantedBugs, Islands) {
             5);
 }
 
+// The same of islands that reduce, with barriers and exchanges, and states that a second launch
+// merges. Masks inside of conditions that say the same may be dropped.
+constexpr char kReducingIslands[] = R"(fusion reducing {
+  symbol M
+  symbol N
+  input x: f32[3, M]
+  input y: f32[N]
+  a = x - mean(x, axes=[1], keepdims=true)
+  b = sum(y)
+  output a
+  output b
+})";
+
+TEST(PlantedBugs, IslandsThatReduce) {
+  EXPECT_GT(ExpectAllFound(
+                kReducingIslands,
+                {{.sizes = {{"M", 1003}, {"N", 50000}}}, {.sizes = {{"M", 1000}, {"N", 49999}}}},
+                {Mutation::RemoveBarrier, Mutation::ShiftIndex, Mutation::ChangeShuffleMask}),
+            10);
+}
+
 // The first CTA of an island off by one, and the border between the two.
 TEST(PlantedBugs, BordersOfIslands) {
   for (const int64_t by : {-1, 1}) {
     GroupRun run{.sizes = {{"M", 1003}, {"N", 5000}}};
     run.edit_plan = [&](LaunchPlan& plan) {
-      auto& island = std::get<kernel::If>(plan.launches[0].kernel.body[1].node);
-      std::get<kernel::IndexValue>(island.body[0].node).value += by;
+      auto& islands = std::get<kernel::If>(plan.launches[0].kernel.body[0].node);
+      std::get<kernel::IndexValue>(islands.otherwise[0].node).value += by;
     };
     EXPECT_FALSE(RunGroupText(kIslands, run).status.ok()) << by;
     run.edit_plan = [&](LaunchPlan& plan) {

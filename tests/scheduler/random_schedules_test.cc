@@ -136,6 +136,15 @@ void SeePoints(Picker& pick, const Fusion& group, Schedule& s) {
   if (CheckSchedule(points).ok() && ShapeFor(group, points).ok()) s = points;
 }
 
+// Columns apart, if CTAs share rows.
+void PutColumnsApart(Schedule& s) {
+  Schedule apart = s;
+  apart.columns_apart = true;
+  apart.shift = false;
+  apart.held = 0;
+  if (CheckSchedule(apart).ok()) s = apart;
+}
+
 // Any legal schedule for a group at these sizes. Facts hold; a row may turn out not to fit.
 void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, int64_t>& sizes,
                Schedule& s) {
@@ -240,7 +249,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
 
 struct Counts {
   int right = 0, guarded = 0, neighbours = 0, held = 0, async = 0, outer_turns = 0;
-  int merged_rows = 0, settled = 0, slices = 0, tiles = 0, points = 0;
+  int merged_rows = 0, settled = 0, slices = 0, tiles = 0, points = 0, columns_apart = 0;
 };
 
 // `edits` random schedules for one group, and the one that the scheduler chooses.
@@ -251,11 +260,13 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     GroupRun run{.sizes = sizes, .seed = seed};
     // Picks of its own, so that those of the others stay what they are.
     Picker of_tiles(seed * 1000 + i + 1'000'000'000), of_points(seed * 1000 + i + 2'000'000'000);
+    Picker of_columns(seed * 1000 + i + 3'000'000'000);
     if (i > 0) {
       run.edit = [&](Schedule& s) {
         Randomize(pick, group, sizes, s);
         if (s.neighbours == 1 && of_tiles.Chance(40)) SeeTiles(of_tiles, group, sizes, s);
         if (of_points.Chance(60)) SeePoints(of_points, group, s);
+        if (of_columns.Chance(70)) PutColumnsApart(s);
       };
     }
     const GroupResult result = testing::RunGroup(group, run);
@@ -273,6 +284,7 @@ void TryGroup(const Fusion& group, const std::map<std::string, int64_t>& sizes, 
     counts.settled += result.schedule.settled;
     counts.tiles += result.schedule.tiles;
     counts.points += result.schedule.points > 1;
+    counts.columns_apart += result.schedule.columns_apart;
     counts.slices +=
         result.schedule.slices > 1 && absl::StrContains(result.kernel_text, "await copies");
     ASSERT_TRUE(result.status.ok())
@@ -311,6 +323,7 @@ TEST(RandomSchedules, EveryLegalOneIsRight) {
   EXPECT_GT(counts.async, 50 / kPart);
   EXPECT_GT(counts.outer_turns, 20 / kPart);
   EXPECT_GT(counts.points, 25 / kPart);
+  EXPECT_GT(counts.columns_apart, 25 / kPart);
 }
 
 // Tensors that lie across each other, of unlike types, beside broadcasts and parts of others.

@@ -283,6 +283,23 @@ TEST(SegmentTest, IslandsShareOneElement) {
             (Strings{"reduction: n", "library: c", "horizontal: a b"}));
 }
 
+// Reductions as well, but for large ones, and not with what reduces nothing.
+TEST(SegmentTest, ReductionsAreIslands) {
+  EXPECT_EQ(Islands(R"(input x: f32[8, 16]
+    input y: f32[9]
+    input z: f32[4096, 2048]
+    input w: f32[7]
+    a = sum(x, axes=[1])
+    b = sum(y)
+    c = sum(z, axes=[1])
+    d = exp(w)
+    output a
+    output b
+    output c
+    output d)"),
+            (Strings{"horizontal: a b", "reduction: c", "pointwise: d"}));
+}
+
 // From the results: u has to wait for two reductions, v for none, and both for nobody.
 TEST(SegmentTest, IslandsOfUnlikeDepths) {
   EXPECT_EQ(Islands(R"(input x: f32[8, 16]

@@ -140,10 +140,9 @@ absl::Status RunChecked(const Fusion& group, const GroupRun& run, GroupResult& r
   }
   std::vector<ExprId> exprs;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) exprs.push_back(ExprId(i));
-  const bool islands =
-      !reduces && !Summarize(group, AxisMap::Build(group), FactsOf(group), exprs).connected;
-  const Scheduler& scheduler = *FindScheduler(reduces   ? SchedulerKind::kReduction
-                                              : islands ? SchedulerKind::kHorizontal
+  const bool islands = !Summarize(group, AxisMap::Build(group), FactsOf(group), exprs).connected;
+  const Scheduler& scheduler = *FindScheduler(islands   ? SchedulerKind::kHorizontal
+                                              : reduces ? SchedulerKind::kReduction
                                                         : SchedulerKind::kPointwise);
   SEAM_ASSIGN_OR_RETURN(result.schedule, scheduler.choose(group, context));
   if (run.edit) run.edit(result.schedule);

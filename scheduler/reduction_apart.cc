@@ -1,0 +1,70 @@
+// Columns apart: tensors that share no columns, whose sums only single numbers bring together, as
+// the norm of all gradients does. CTAs that share a row would go through them one after the other,
+// with an exchange between warps for each; so each tensor's columns have CTAs of their own, all at
+// once. Of few or short ones a barrier of the grid costs more. Source: docs/schedulers.md, "Columns
+// apart".
+#include <algorithm>
+#include <vector>
+
+#include "ir/status.h"
+#include "scheduler/choose.h"
+#include "scheduler/reduction_arrangements.h"
+
+namespace seam::reduction {
+namespace {
+
+absl::StatusOr<std::vector<int64_t>> ColumnsOfParts(const SizedGroup& sized) {
+  std::vector<int64_t> columns;
+  for (const AxisSet& part : sized.shape.ColumnParts()) {
+    SEAM_ASSIGN_OR_RETURN(columns.emplace_back(), ValueOf(sized, sized.shape.ColumnsOf(part)));
+  }
+  return columns;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ChooseColumnsApart(const SizedGroup& sized, Schedule& s) {
+  constexpr int64_t kLeastParts = 8, kLeastShortParts = 64, kShortColumns = 8192;
+  constexpr int kWarps = 8, kMostSplit = 128, kMostTurns = 4, kBusyWords = 16;
+  constexpr int64_t kMostStates = 7680;  // Of all parts: registers of the warp that merges them.
+  const GroupShape& shape = sized.shape;
+  const DeviceInfo& device = sized.context.device;
+  if (shape.outer || shape.crossed() || shape.unrolls || shape.sections.size > 1 ||
+      shape.points > 1 || !shape.merged.empty() || shape.max_depth == 0) {
+    return false;
+  }
+  SEAM_ASSIGN_OR_RETURN(const std::vector<int64_t> columns, ColumnsOfParts(sized));
+  const auto parts = static_cast<int64_t>(columns.size());
+  if (parts < (sized.columns > kShortColumns ? kLeastParts : kLeastShortParts)) return false;
+  if (sized.rows > 1 && sized.rows * parts > device.sms) return false;
+  Schedule apart;
+  apart.kind = s.kind;
+  SEAM_RETURN_IF_ERROR(ChooseVector(sized, std::clamp(16 / sized.narrowest_bytes, 1, 8), apart));
+  apart.columns_apart = true;
+  apart.lanes_per_row = 32;
+  apart.warps_per_row = kWarps;
+  const double words = sized.input_words / static_cast<double>(parts) * apart.vector;
+  apart.registers = std::clamp(static_cast<int>(kBusyWords / std::max(words, 1.0)), 1, 4);
+  apart.min_ctas_per_sm = 4;
+  // All at once, if nobody has much to do then.
+  const int64_t steps = CeilDivide(sized.columns, apart.columns_per_step());
+  const auto ctas = [&](int64_t split) {
+    int64_t sum = 0;
+    for (int64_t n : columns) {
+      const int64_t needed = CeilDivide(n, apart.columns_per_step() / apart.registers);
+      sum += sized.rows > 1 ? sized.rows * split : std::clamp<int64_t>(needed, 1, split);
+    }
+    return sum;
+  };
+  const int64_t most = std::clamp<int64_t>(CeilDivide(steps, 2), 2,
+                                           std::clamp<int64_t>(kMostStates / parts, 2, kMostSplit));
+  int64_t at_once = most;
+  while (at_once > 2 && ctas(at_once) > ResidentCtas(apart, device)) --at_once;
+  apart.one_launch =
+      ctas(at_once) <= ResidentCtas(apart, device) && CeilDivide(steps, at_once) <= kMostTurns;
+  apart.split = static_cast<int>(apart.one_launch ? at_once : most);
+  s = apart;
+  return true;
+}
+
+}  // namespace seam::reduction
