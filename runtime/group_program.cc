@@ -133,6 +133,7 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
     changes.push_back(absl::StrCat("at least ", instead.min_ctas_per_sm, " CTAs an SM instead of ",
                                    chosen.min_ctas_per_sm));
   }
+  if (instead.islands != chosen.islands) changes.push_back("each island in launches of its own");
   return absl::StrJoin(changes, ", ");
 }
 

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/kept_rows.h"
 #include "scheduler/lower.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/side_by_side.h"
@@ -137,15 +139,36 @@ class Joiner {
                                       a.copies_per_batch == b.copies_per_batch);
   }
 
+  // Of what they have in shared memory a CTA has that of one, but arrays of other types elsewhere:
+  // no more than one of them has alone, or than every device has.
+  static bool HaveRoom(absl::Span<const KernelLaunch> launches, const kernel::Kernel& kernel) {
+    constexpr int64_t kRoom = 48 << 10;
+    absl::flat_hash_map<DType, int64_t> most;
+    int64_t alone = kRoom, together = 0;
+    const auto add = [&](const kernel::Kernel& k) {
+      absl::flat_hash_map<DType, int64_t> own;
+      for (const kernel::SharedArray& array : k.shared)
+        own[array.dtype] += array.count * DTypeBytes(array.dtype) + array.alignment;
+      for (const auto& [dtype, bytes] : own) most[dtype] = std::max(most[dtype], bytes);
+      alone = std::max(alone, k.SharedBytes());
+    };
+    for (const KernelLaunch& launch : launches) add(launch.kernel);
+    add(kernel);
+    for (const auto& [dtype, bytes] : most) together += bytes;
+    return together <= alone;
+  }
+
   void Insert(size_t step, bool apart, KernelLaunch launch) {
     const bool open = !apart && kernel::CanStandBeside(launch.kernel);
     const size_t bytes = ParameterBytes(launch, kernel::Parameters::kOwn);
     auto found = absl::c_find_if(shared_, [&](const Shared& shared) {
       return open && shared.open && shared.step == step &&
              shared.bytes + bytes <= kMaxParameterBytes &&
-             absl::c_all_of(shared.launches, [&](const KernelLaunch& other) {
-               return AreAlike(other.kernel, launch.kernel);
-             });
+             absl::c_all_of(shared.launches,
+                            [&](const KernelLaunch& other) {
+                              return AreAlike(other.kernel, launch.kernel);
+                            }) &&
+             HaveRoom(shared.launches, launch.kernel);
     });
     if (found == shared_.end()) found = shared_.insert(found, {step, open});
     found->bytes += bytes;
@@ -178,6 +201,18 @@ absl::StatusOr<Schedule> ChooseBeside(const Fusion& island, ScheduleContext cont
   return s;
 }
 
+// Whether an SM has the registers that a CTA of such an island takes, by an estimate.
+absl::StatusOr<bool> HasRegisters(const Fusion& island, const ScheduleContext& context,
+                                  const Schedule& s) {
+  constexpr double kOtherWords = 40;  // For addresses, states and what is computed.
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(island, context, s));
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
+  // Narrow data lie unpacked while they are computed with.
+  const double points = static_cast<double>(s.registers) * s.vector * sized.large_inputs;
+  const double words = std::max(rows.Words(s.registers, s), points) + kOtherWords;
+  return words * s.threads() <= context.device.registers_per_sm;
+}
+
 }  // namespace
 
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
@@ -185,12 +220,13 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
   const SchedulerKind me = SchedulerKind::kHorizontal;
   int num_exprs = 0;
   for (const GroupSummary& island : islands) {
-    if (island.library || island.barrier || island.views_only) {
+    const bool reduces = island.num_reductions > 0;
+    if (island.library || island.barrier || island.views_only ||
+        reduces != (islands.front().num_reductions > 0)) {
       return Decision::Refuse(me, ReasonCode::kUnsupported, island.reductions,
-                              "only pointwise groups and reductions are put side by side");
+                              "only pointwise groups, or only reductions, are put side by side");
     }
-    const auto can_schedule =
-        island.num_reductions > 0 ? reduction::CanSchedule : pointwise::CanSchedule;
+    const auto can_schedule = reduces ? reduction::CanSchedule : pointwise::CanSchedule;
     if (Decision d = can_schedule(fusion, axes, island); !d.ok) return d;
     if (island.num_exprs > kMaxIslandExprs) {
       return Decision::Refuse(me, ReasonCode::kCapacity, {},
@@ -247,15 +283,15 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     ScheduleContext context;
     bool reduces;
     int64_t bytes;
-    bool apart() const { return reduces && bytes > kMaxSharedBytes; }
+    bool is_large() const { return reduces && bytes > kMaxSharedBytes; }
   };
   std::vector<Island> sized;
-  int64_t beside = 0;  // Bytes of all that stand side by side.
+  int64_t small_bytes = 0;  // Of all that are not large.
   for (const ExtractedGroup& island : islands) {
     Island own = {ContextOf(group, island.fusion, context), Reduces(island.fusion)};
     SEAM_ASSIGN_OR_RETURN(const SizedGroup rows, SizeGroup(island.fusion, own.context));
     SEAM_ASSIGN_OR_RETURN(own.bytes, MovedBytes(rows));
-    if (!own.apart()) beside += own.bytes;
+    if (!own.is_large()) small_bytes += own.bytes;
     sized.push_back(std::move(own));
   }
   Schedule s;
@@ -267,16 +303,19 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     Schedule own;
     if (!sized[i].reduces) {
       SEAM_ASSIGN_OR_RETURN(own, pointwise::Choose(island, sized[i].context));
-    } else if (sized[i].apart()) {
+    } else if (!sized[i].is_large()) {
+      // It has its part of the machine.
+      const int sms = context.device.sms, least = std::min(kLeastSms, sms);
+      const auto part =
+          static_cast<int>(CeilDivide(sms * sized[i].bytes, std::max<int64_t>(small_bytes, 1)));
+      SEAM_ASSIGN_OR_RETURN(own,
+                            ChooseBeside(island, sized[i].context, std::clamp(part, least, sms)));
+      SEAM_ASSIGN_OR_RETURN(const bool fits, HasRegisters(island, sized[i].context, own));
+      own.apart = !fits;
+    }
+    if (sized[i].is_large() || own.apart) {
       SEAM_ASSIGN_OR_RETURN(own, reduction::Choose(island, sized[i].context));
       own.apart = true;
-    } else {
-      // It has its part of the machine.
-      const int sms = context.device.sms;
-      const auto part =
-          static_cast<int>(CeilDivide(sms * sized[i].bytes, std::max<int64_t>(beside, 1)));
-      SEAM_ASSIGN_OR_RETURN(own, ChooseBeside(island, sized[i].context,
-                                              std::clamp(part, std::min(kLeastSms, sms), sms)));
     }
     s.alignment_bytes = std::max(s.alignment_bytes, own.alignment_bytes);
     s.index32 &= own.index32;
@@ -293,7 +332,10 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
       Schedule& own = s.islands[i];
       if (sized[i].reduces != reduces || own.apart) continue;
       if (reduces) {
-        own = WithThreads(own, threads);
+        const Schedule wide = WithThreads(own, threads);
+        SEAM_ASSIGN_OR_RETURN(const bool fits,
+                              HasRegisters(islands[i].fusion, sized[i].context, wide));
+        if (fits) own = wide;
       } else {
         own.row_warps *= threads / own.threads();
       }

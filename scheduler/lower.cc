@@ -508,6 +508,10 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
     const size_t num_steps = std::set<int>(steps.begin(), steps.end()).size();
     const size_t in_first = absl::c_count(steps, steps[0]);
     one_launch &= plan.launches.size() == num_steps && steps.size() - in_first == num_steps - 1;
+    size_t bytes = 0;
+    for (const KernelLaunch& launch : plan.launches)
+      bytes += ParameterBytes(launch, kernel::Parameters::kOwn);
+    one_launch &= bytes <= kMaxParameterBytes;
   }
   if (one_launch) SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));
   return plan;

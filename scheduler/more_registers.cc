@@ -65,9 +65,15 @@ Schedule Apart(Schedule s) {
 std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device) {
   std::vector<Schedule> easier;
   if (!s.islands.empty()) {
-    Schedule t = s;
-    for (Schedule& island : t.islands) island.apart = true;
-    if (!(t == s)) easier.push_back(std::move(t));
+    Schedule apart = s;
+    for (Schedule& island : apart.islands) island.apart = true;
+    if (!(apart == s)) easier.push_back(apart);
+    Schedule fewest = apart;
+    for (Schedule& island : fewest.islands) {
+      const std::vector<Schedule> of_island = EasierSchedules(island, device);
+      if (!of_island.empty()) island = of_island.back();
+    }
+    if (!(fewest == apart)) easier.push_back(fewest);
     return easier;
   }
   for (std::optional<Schedule> t = WithMoreRegisters(s, device);

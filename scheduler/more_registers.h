@@ -26,7 +26,8 @@ std::optional<Schedule> WithFewerVectors(const Schedule& s);
 
 // What to try instead of `s`, in this order: fewer CTAs an SM, half of them at least, since they
 // hide more than it costs to spill a little; fewer vectors a thread, half of them at least; and a
-// kernel of its own for what this one finishes. Of islands: a launch for each.
+// kernel of its own for what this one finishes. Of islands: a launch for each,
+// then with the last of these for each.
 std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device);
 
 }  // namespace seam

@@ -356,7 +356,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
     Schedule alone = chosen;
     alone.min_ctas_per_sm = 1;
-    if (CtasOf(sized, alone) <= ResidentCtas(alone, device)) chosen = alone;
+    if (!chosen.columns_apart && CtasOf(sized, alone) <= ResidentCtas(alone, device))
+      chosen = alone;
     ChooseStagger(sized, chosen);
     return chosen;
   };

@@ -13,10 +13,16 @@
 namespace seam::reduction {
 namespace {
 
-absl::StatusOr<std::vector<int64_t>> ColumnsOfParts(const SizedGroup& sized) {
-  std::vector<int64_t> columns;
+struct PartColumns {
+  int64_t number;
+  bool known;  // Whatever the sizes.
+};
+absl::StatusOr<std::vector<PartColumns>> ColumnsOfParts(const SizedGroup& sized) {
+  std::vector<PartColumns> columns;
   for (const AxisSet& part : sized.shape.ColumnParts()) {
-    SEAM_ASSIGN_OR_RETURN(columns.emplace_back(), ValueOf(sized, sized.shape.ColumnsOf(part)));
+    const SymInt number = sized.shape.ColumnsOf(part);
+    SEAM_ASSIGN_OR_RETURN(const int64_t value, ValueOf(sized, number));
+    columns.push_back({value, number.is_constant()});
   }
   return columns;
 }
@@ -33,10 +39,11 @@ absl::StatusOr<bool> ChooseColumnsApart(const SizedGroup& sized, Schedule& s) {
       shape.points > 1 || !shape.merged.empty() || shape.max_depth == 0) {
     return false;
   }
-  SEAM_ASSIGN_OR_RETURN(const std::vector<int64_t> columns, ColumnsOfParts(sized));
+  SEAM_ASSIGN_OR_RETURN(const std::vector<PartColumns> columns, ColumnsOfParts(sized));
   const auto parts = static_cast<int64_t>(columns.size());
   if (parts < (sized.columns > kShortColumns ? kLeastParts : kLeastShortParts)) return false;
-  if (sized.rows > 1 && sized.rows * parts > device.sms) return false;
+  const bool one_row = shape.rows.empty();
+  if (!one_row && sized.rows * parts > device.sms) return false;
   Schedule apart;
   apart.kind = s.kind;
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, std::clamp(16 / sized.narrowest_bytes, 1, 8), apart));
@@ -45,24 +52,33 @@ absl::StatusOr<bool> ChooseColumnsApart(const SizedGroup& sized, Schedule& s) {
   apart.warps_per_row = kWarps;
   const double words = sized.input_words / static_cast<double>(parts) * apart.vector;
   apart.registers = std::clamp(static_cast<int>(kBusyWords / std::max(words, 1.0)), 1, 4);
-  apart.min_ctas_per_sm = 4;
   // All at once, if nobody has much to do then.
   const int64_t steps = CeilDivide(sized.columns, apart.columns_per_step());
   const auto ctas = [&](int64_t split) {
     int64_t sum = 0;
-    for (int64_t n : columns) {
+    for (const auto& [n, known] : columns) {
       const int64_t needed = CeilDivide(n, apart.columns_per_step() / apart.registers);
-      sum += sized.rows > 1 ? sized.rows * split : std::clamp<int64_t>(needed, 1, split);
+      sum += one_row && known ? std::clamp<int64_t>(needed, 1, split) : sized.rows * split;
     }
     return sum;
   };
   const int64_t most = std::clamp<int64_t>(CeilDivide(steps, 2), 2,
                                            std::clamp<int64_t>(kMostStates / parts, 2, kMostSplit));
-  int64_t at_once = most;
-  while (at_once > 2 && ctas(at_once) > ResidentCtas(apart, device)) --at_once;
-  apart.one_launch =
-      ctas(at_once) <= ResidentCtas(apart, device) && CeilDivide(steps, at_once) <= kMostTurns;
-  apart.split = static_cast<int>(apart.one_launch ? at_once : most);
+  // A thread that merges has a state or more of each part.
+  constexpr int kRegisters = 65536 / (32 * kWarps), kOtherRegisters = 40, kMostCtas = 4;
+  Schedule at_once = apart;
+  at_once.one_launch = true;
+  at_once.split = static_cast<int>(most);
+  const auto fits = [&] {
+    const int64_t taken = parts * CeilDivide(at_once.split, 32) + kOtherRegisters;
+    at_once.min_ctas_per_sm =
+        static_cast<int>(std::clamp<int64_t>(kRegisters / taken, 1, kMostCtas));
+    return ctas(at_once.split) <= ResidentCtas(at_once, device);
+  };
+  while (!fits() && at_once.split > 2) --at_once.split;
+  apart.split = static_cast<int>(most);
+  apart.min_ctas_per_sm = kMostCtas;
+  if (fits() && CeilDivide(steps, at_once.split) <= kMostTurns) apart = at_once;
   s = apart;
   return true;
 }

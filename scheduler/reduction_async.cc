@@ -198,14 +198,14 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   return most > 1 && bring(8, most, 1) == Brought::kFits;
 }
 
-bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, int lines, Schedule& s) {
   constexpr int kLineBytes = 128, kFewVectors = 16, kMostVectors = 32, kMostThreads = 640;
   constexpr int kNarrowThreads = 512;  // Of an SM that unpacks two inputs.
   const DeviceInfo& device = sized.context.device;
   if (!sized.context.device.async_loads || !rows.AreAllBrought()) return false;
   for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
     Schedule t = s;
-    LieAlongRows(sized, kLineBytes, t);
+    LieAlongRows(sized, lines * kLineBytes, t);
     t.cluster = cluster;
     const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * cluster);
     t.warps_per_row = per_warp > kFewVectors ? 2 : 1;

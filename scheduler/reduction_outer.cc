@@ -207,7 +207,7 @@ bool HoldFewColumns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
 // Neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache line of each
 // of the other columns, or half of one, such that an SM holds two of them, else one. A thread of so
 // few has many registers.
-bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, int lines, Schedule& s) {
   constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kMostRegisters = 240;
   // More elements of narrow data than these compilers do not keep packed.
   constexpr int kMostNarrowPoints = 192;
@@ -246,7 +246,7 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   for (const auto& [least_ctas, least_in_all] : choices) {
     for (Schedule t = s; t.vector > 1 && t.vector * sized.widest_bytes >= kNarrowBytes;
          t.vector /= 2) {
-      for (const int bytes : {128, 64}) {
+      for (const int bytes : {128 * lines, 64 * lines}) {
         for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
           if (hold(t, bytes, least_ctas, least_in_all)) return true;
       }
@@ -312,6 +312,44 @@ void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
   if (words <= kMostWords && OuterCtas(sized, t) >= 2 * sized.context.device.sms) s = t;
 }
 
+// Of neighbours that several warps side by side merge: the cache lines of a piece of which four
+// lanes have a part, where they would be one or two. Source: docs/schedulers.md, "Longer pieces".
+int LinesOfFourLanes(const SizedGroup& sized, Schedule s) {
+  constexpr int kLineBytes = 128, kLanes = 4, kFewWarps = 5;
+  int lines = 1;
+  for (LieAlongRows(sized, kLineBytes, s);
+       s.row_warps >= kFewWarps && 32 / s.lanes_per_row < kLanes && lines < kLanes;) {
+    lines *= 2;
+    LieAlongRows(sized, lines * kLineBytes, s);
+  }
+  return lines;
+}
+
+// Whether an SM has nearly as many threads with longer pieces, and vectors as wide; half as many of
+// many warps side by side, which have less to gain by more.
+bool IsAsBusy(const Schedule& longer, const Schedule& held) {
+  constexpr int kManyWarps = 7;
+  const double least = held.row_warps >= kManyWarps ? 0.5 : 0.8;
+  return longer.vector == held.vector &&
+         longer.min_ctas_per_sm * longer.threads() >= least * held.min_ctas_per_sm * held.threads();
+}
+
+// Rows that are neighbours and read again, in registers or, where these would be crowded, in shared
+// memory; pieces of so many lines. None if there is no room.
+std::optional<Schedule> HoldOrBringNeighbours(const SizedGroup& sized, const KeptRows& rows,
+                                              int lines, const Schedule& s) {
+  constexpr double kMostHeldWords = 128;
+  Schedule held = s, brought = s;
+  const bool holds = HoldNeighbours(sized, rows, lines, held);
+  // Narrow data would be unpacked in registers, two inputs or many vectors fill them.
+  const bool crowded = sized.widest_bytes < 4 || sized.large_inputs > 1 ||
+                       held.registers * held.vector * sized.input_words > kMostHeldWords;
+  if ((!holds || held.cluster > 1) && crowded && BringNeighbours(sized, rows, lines, brought))
+    return brought;
+  if (holds) return held;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
@@ -319,15 +357,14 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
                 kMostStreamedWords = 120;
   const bool reads_again = ReadsRowsAgain(sized);
   if (s.neighbours > 1 && reads_again) {
-    constexpr double kMostHeldWords = 128;
-    Schedule held = s;
-    const bool holds = HoldNeighbours(sized, rows, held);
-    // Narrow data would be unpacked in registers, two inputs or many vectors fill them.
-    const bool crowded = sized.widest_bytes < 4 || sized.large_inputs > 1 ||
-                         held.registers * held.vector * sized.input_words > kMostHeldWords;
-    if ((!holds || held.cluster > 1) && crowded && BringNeighbours(sized, rows, s)) return;
-    if (holds) {
-      s = held;
+    const int lines = LinesOfFourLanes(sized, s);
+    std::optional<Schedule> held = HoldOrBringNeighbours(sized, rows, 1, s);
+    if (lines > 1) {
+      const std::optional<Schedule> longer = HoldOrBringNeighbours(sized, rows, lines, s);
+      if (longer && (!held || IsAsBusy(*longer, *held))) held = longer;
+    }
+    if (held) {
+      s = *held;
       return;
     }
   }
@@ -378,13 +415,17 @@ bool LieAlongMoreRows(const SizedGroup& sized, Schedule& s) {
 }
 
 bool AreNeighboursShort(const SizedGroup& sized) {
-  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4, kLongBytes = 65536;
-  // States of columns are left for each row. Threads that load vectors of a run are as good, unless
-  // a row in their registers leaves the SM none for another CTA that would load meanwhile.
-  const double bytes = static_cast<double>(sized.columns) * sized.input_words * 4;
-  const bool alone = sized.widest_bytes < 4 && bytes > kLongBytes;
-  if (sized.shape.crossed() && sized.run % kWideRun == 0 && !alone) return false;
+  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
+  constexpr int64_t kFewWarps = 7, kShortBytes = 16384, kLongBytes = 65536;
   const int64_t odd = sized.run / (sized.run & -sized.run);
+  // States of columns are left for each row. Threads that load vectors of a run are as good for
+  // short rows, and for longer ones where many warps would merge neighbours, unless a row in their
+  // registers leaves the SM none for another CTA that would load meanwhile. Source:
+  // docs/schedulers.md, "Neighbouring columns as rows".
+  const double bytes = static_cast<double>(sized.columns) * sized.input_words * 4;
+  const bool is_long =
+      odd <= kFewWarps ? bytes > kShortBytes : sized.widest_bytes < 4 && bytes > kLongBytes;
+  if (sized.shape.crossed() && sized.run % kWideRun == 0 && !is_long) return false;
   return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
          sized.run * sized.widest_bytes < kMostBytes;
 }

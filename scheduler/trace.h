@@ -27,8 +27,8 @@ struct TraceOptions {
   // Of these, only what runs along columns of this set, one of GroupShape::ColumnParts(); or, if it
   // is empty, what runs along none.
   std::optional<AxisSet> part;
-  // Not 0: of the CTAs that share a row there are no more for a part of its columns than have so
-  // many of these each.
+  // Not 0: of the CTAs that share a row there are no more for a part of its columns, if it is known
+  // how many these are, than have so many of them each.
   int64_t columns_of_cta = 0;
   // Reductions that cross the rows leave this many partial states, those of batches as many for
   // each batch, or for all if they do not keep them; 0: there are none to leave. With

@@ -245,9 +245,11 @@ int Tracer::NeighboursOf(ExprId e) const {
   return folds ? options_.neighbours : 1;
 }
 
-// CTAs that share a row's columns of a part: those that have some, one at least.
+// CTAs that share a row's columns of a part: those that have some, one at least. Of so many columns
+// as only a call says, all: states of unlike numbers are merged one after the other.
 SymInt Tracer::CtasOf(const AxisSet& part) {
   const SymInt columns = Import(shape_.ColumnsOf(part));
+  if (!columns.is_constant()) return options_.split;
   return Max(1, Min(options_.split, CeilDiv(columns, options_.columns_of_cta)));
 }
 
@@ -256,9 +258,9 @@ SymInt Tracer::CtasOf(ExprId e) {
   if (options_.columns_of_cta == 0) return options_.split;
   const std::vector<AxisId> columns = shape_.Columns(shape_.axes.space(e));
   for (const AxisSet& part : shape_.ColumnParts()) {
-    if (absl::c_binary_search(part, columns.front())) return CtasOf(part);
+    if (!columns.empty() && absl::c_binary_search(part, columns.front())) return CtasOf(part);
   }
-  return 1;
+  return 1;  // One element, which is no column.
 }
 
 // `parts` partial states, folded by a pass before all others. Returns their index.

@@ -145,7 +145,7 @@ std::vector<Case> Cases() {
       {"IslandsThatReduce",
        SchedulerKind::kHorizontal,
        kReducingIslands,
-       {{"M", 900}, {"N", 70}},
+       {{"M", 900}, {"N", 72}},
        1,
        3},
   };

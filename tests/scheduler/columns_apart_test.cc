@@ -72,18 +72,32 @@ TEST(ColumnsApart, OneLaunchWhereTheGridIsThereAtOnce) {
   ExpectRight(NormOf(8, "f32"), run);
 }
 
-// As few CTAs of a short tensor as it has elements for.
+// The norm of tensors of sizes that the graph says.
+std::string NormOfSizes(const std::vector<int64_t>& sizes) {
+  std::string text = "fusion norm {\n", sum;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    absl::StrAppend(&text, "  input g", i, ": f32[", sizes[i], "]\n  s", i, " = sum(g", i, " * g",
+                    i, ")\n");
+    absl::StrAppend(&sum, i == 0 ? "" : " + ", "s", i);
+  }
+  return absl::StrCat(text, "  total = sqrt(", sum, ")\n  output total\n}");
+}
+
+// As few CTAs of a short tensor as it has elements for. One element is no column.
 TEST(ColumnsApart, ShortTensorsHaveFewCtas) {
-  GroupRun run = SizesOf({200000, 5, 5, 5, 5, 5, 5, 5});
+  GroupRun run;
   run.edit_plan = [&](LaunchPlan& plan) {
-    const KernelLaunch& launch = plan.launches[0];
-    const Schedule& s = plan.schedule;
-    const int64_t of_cta = s.columns_per_step() / s.registers;
-    EXPECT_GT(s.split, 2);
-    EXPECT_LE(s.split, (200000 + of_cta - 1) / of_cta);
-    EXPECT_TRUE(launch.kernel.grid_x.is_symbolic());
+    ASSERT_EQ(plan.launches.size(), 1u);
+    EXPECT_EQ(plan.launches[0].arguments.back(), SymInt(plan.schedule.split + 7));
   };
-  ExpectRight(NormOf(8, "f32"), run);
+  const GroupResult result = ExpectRight(NormOfSizes({200000, 5, 5, 5, 5, 5, 5, 1000}), run);
+  EXPECT_GT(result.schedule.split, 7);
+  EXPECT_TRUE(result.schedule.columns_apart);
+  for (int ones : {1, 3}) {
+    std::vector<int64_t> sizes = {9000, 9000, 2, 9000, 9000, 9000, 9000, 9000};
+    sizes.insert(sizes.begin() + 2, ones, 1);
+    EXPECT_TRUE(ExpectRight(NormOfSizes(sizes), {}).schedule.columns_apart);
+  }
 }
 
 TEST(ColumnsApart, FewOrShortOnesStayTogether) {

@@ -281,19 +281,31 @@ TEST(Neighbours, ChosenSchedules) {
   EXPECT_TRUE(clusters.persistent);
   EXPECT_GT(clusters.cluster, 1);
   EXPECT_EQ(clusters.rows_per_cta() % 10, 0);
-  const Schedule alone = ChosenFor(GroupNorm("bf16", 32), {16, 40, 64});
-  EXPECT_EQ(alone.neighbours, 40);
+  const Schedule alone = ChosenFor(GroupNorm("bf16", 32), {16, 32, 64});
+  EXPECT_EQ(alone.neighbours, 32);
   EXPECT_EQ(alone.cluster, 1);
+  // Pieces of four lanes where five warps lie side by side: by twice as many CTAs here.
+  const Schedule longer = ChosenFor(GroupNorm("bf16", 32), {16, 40, 256});
+  EXPECT_EQ(longer.rows_per_cta(), 8 * 4 * 5) << longer.ToString();
+  EXPECT_EQ(longer.cluster, 2);
+  EXPECT_EQ(ChosenFor(GroupNorm("bf16", 32), {16, 30, 1024}).rows_per_cta(), 8 * 4 * 15);
+  // Not at the price of narrower vectors or an SM with few threads.
+  const Schedule narrow = ChosenFor(Backward("bf16", 32), {16, 10, 4096});
+  EXPECT_EQ(narrow.vector, 8);
+  EXPECT_EQ(narrow.rows_per_cta(), 8 * 2 * 5) << narrow.ToString();
   EXPECT_TRUE(ChosenFor(Backward("bf16", 32), {16, 10, 4096}).persistent);
-  // Where states of columns are left, long rows of narrow data only.
+  // Where states of columns are left, long rows only, and of many warps narrow data.
   EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 20, 1024}).neighbours, 20);
   // Many warps side by side have twice as long pieces.
   const Schedule seven = ChosenFor(Backward("f32", 32), {32, 7, 784});
   EXPECT_EQ(seven.rows_per_cta(), 4 * 4 * 7) << seven.ToString();
   const Schedule fifteen = ChosenFor(Backward("f32", 128), {8, 15, 2304});
   EXPECT_EQ(fifteen.rows_per_cta(), 4 * 2 * 15) << fifteen.ToString();
-  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 40, 256}).neighbours, 1);
-  EXPECT_EQ(ChosenFor(Backward("f32", 32), {16, 20, 1024}).neighbours, 1);
+  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 8, 64}).neighbours, 1);
+  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 40, 256}).neighbours, 40);
+  EXPECT_EQ(ChosenFor(Backward("f32", 32), {16, 20, 1024}).neighbours, 20);
+  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 60, 256}).neighbours, 1);
+  EXPECT_EQ(ChosenFor(Backward("f32", 32), {16, 36, 1024}).neighbours, 1);
   // Without clusters rows are read again, and CTAs share them where there are few.
   EXPECT_FALSE(ChosenFor(GroupNorm("bf16", 32), {16, 10, 4096}, "a100").persistent);
   EXPECT_GT(ChosenFor(GroupNorm("bf16", 32), {1, 10, 65536}).split, 1);
