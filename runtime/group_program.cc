@@ -133,7 +133,13 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
     changes.push_back(absl::StrCat("at least ", instead.min_ctas_per_sm, " CTAs an SM instead of ",
                                    chosen.min_ctas_per_sm));
   }
-  if (instead.islands != chosen.islands) changes.push_back("each island in launches of its own");
+  bool apart = false, easier = false;  // Some islands.
+  for (size_t i = 0; i < instead.islands.size(); ++i) {
+    apart |= instead.islands[i].apart != chosen.islands[i].apart;
+    easier |= !WhatIsEasier(chosen.islands[i], instead.islands[i]).empty();
+  }
+  if (apart) changes.push_back("each island in launches of its own");
+  if (easier) changes.push_back("easier schedules for islands");
   return absl::StrJoin(changes, ", ");
 }
 

@@ -89,7 +89,6 @@ std::vector<Schedule> IslandAlternatives(const Schedule& chosen) {
         if (island.apart) continue;
         if (island.kind == SchedulerKind::kReduction) {
           island = horizontal::WithThreads(island, 32 * warps);
-          fits &= island.threads() == 32 * warps;
           continue;
         }
         island.vector = std::max(1, island.vector / narrower);

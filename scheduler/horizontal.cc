@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/choose.h"
 #include "scheduler/kept_rows.h"
+#include "scheduler/kernel/join.h"
 #include "scheduler/lower.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/side_by_side.h"
@@ -139,23 +139,17 @@ class Joiner {
                                       a.copies_per_batch == b.copies_per_batch);
   }
 
-  // Of what they have in shared memory a CTA has that of one, but arrays of other types elsewhere:
-  // no more than one of them has alone, or than every device has.
+  // Whether together they take no more shared memory than one of them alone, or than every device
+  // has.
   static bool HaveRoom(absl::Span<const KernelLaunch> launches, const kernel::Kernel& kernel) {
     constexpr int64_t kRoom = 48 << 10;
-    absl::flat_hash_map<DType, int64_t> most;
-    int64_t alone = kRoom, together = 0;
-    const auto add = [&](const kernel::Kernel& k) {
-      absl::flat_hash_map<DType, int64_t> own;
-      for (const kernel::SharedArray& array : k.shared)
-        own[array.dtype] += array.count * DTypeBytes(array.dtype) + array.alignment;
-      for (const auto& [dtype, bytes] : own) most[dtype] = std::max(most[dtype], bytes);
-      alone = std::max(alone, k.SharedBytes());
-    };
-    for (const KernelLaunch& launch : launches) add(launch.kernel);
-    add(kernel);
-    for (const auto& [dtype, bytes] : most) together += bytes;
-    return together <= alone;
+    std::vector<const kernel::Kernel*> kernels = {&kernel};
+    int64_t alone = std::max(kRoom, kernel.SharedBytes());
+    for (const KernelLaunch& launch : launches) {
+      kernels.push_back(&launch.kernel);
+      alone = std::max(alone, launch.kernel.SharedBytes());
+    }
+    return kernel::SharedBytesSideBySide(kernels) <= alone;
   }
 
   void Insert(size_t step, bool apart, KernelLaunch launch) {

@@ -9,6 +9,8 @@
 #include "ir/status.h"
 #include "scheduler/choose.h"
 #include "scheduler/reduction_arrangements.h"
+#include "scheduler/side_by_side.h"
+#include "scheduler/trace.h"
 
 namespace seam::reduction {
 namespace {
@@ -78,7 +80,12 @@ absl::StatusOr<bool> ChooseColumnsApart(const SizedGroup& sized, Schedule& s) {
   while (!fits() && at_once.split > 2) --at_once.split;
   apart.split = static_cast<int>(most);
   apart.min_ctas_per_sm = kMostCtas;
-  if (fits() && CeilDivide(steps, at_once.split) <= kMostTurns) apart = at_once;
+  const Fusion& group = *sized.group;
+  const size_t parameters = group.inputs().size() + group.outputs().size() +
+                            2 * (PartialSlots(group, shape).size() + group.env().symbols().size()) +
+                            columns.size() + 4;
+  const bool has_room = parameters * sizeof(int64_t) <= kMaxParameterBytes;
+  if (has_room && fits() && CeilDivide(steps, at_once.split) <= kMostTurns) apart = at_once;
   s = apart;
   return true;
 }

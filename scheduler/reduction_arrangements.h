@@ -108,8 +108,8 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 // have room for a row, one or a cluster's. False where there is no room, or too little to do.
 bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
-// The same of neighbouring columns that are rows and that a cluster holds, in pieces of so many
-// cache lines.
+// The same of neighbouring columns that are rows and that a cluster holds, in pieces so many
+// times as long as a cache line's (LieAlongRows).
 bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, int lines, Schedule& schedule);
 
 // Rows of a group whose large tensors lie partly along the rows, partly along the columns, in tiles

@@ -312,8 +312,9 @@ void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
   if (words <= kMostWords && OuterCtas(sized, t) >= 2 * sized.context.device.sms) s = t;
 }
 
-// Of neighbours that several warps side by side merge: the cache lines of a piece of which four
-// lanes have a part, where they would be one or two. Source: docs/schedulers.md, "Longer pieces".
+// Of neighbours that several warps side by side merge: how many times as long a piece is of which
+// four lanes have a part, where a cache line's would be one lane's or two. Source:
+// docs/schedulers.md, "Longer pieces".
 int LinesOfFourLanes(const SizedGroup& sized, Schedule s) {
   constexpr int kLineBytes = 128, kLanes = 4, kFewWarps = 5;
   int lines = 1;
@@ -416,15 +417,16 @@ bool LieAlongMoreRows(const SizedGroup& sized, Schedule& s) {
 
 bool AreNeighboursShort(const SizedGroup& sized) {
   constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
-  constexpr int64_t kFewWarps = 7, kShortBytes = 16384, kLongBytes = 65536;
+  constexpr int64_t kFewWarps = 7, kManyPoints = 128, kLongBytes = 65536;
   const int64_t odd = sized.run / (sized.run & -sized.run);
   // States of columns are left for each row. Threads that load vectors of a run are as good for
   // short rows, and for longer ones where many warps would merge neighbours, unless a row in their
   // registers leaves the SM none for another CTA that would load meanwhile. Source:
   // docs/schedulers.md, "Neighbouring columns as rows".
   const double bytes = static_cast<double>(sized.columns) * sized.input_words * 4;
+  const int64_t short_bytes = sized.columns >= kManyPoints * sized.run ? 4096 : 8192;
   const bool is_long =
-      odd <= kFewWarps ? bytes > kShortBytes : sized.widest_bytes < 4 && bytes > kLongBytes;
+      odd <= kFewWarps ? bytes > short_bytes : sized.widest_bytes < 4 && bytes > kLongBytes;
   if (sized.shape.crossed() && sized.run % kWideRun == 0 && !is_long) return false;
   return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
          sized.run * sized.widest_bytes < kMostBytes;

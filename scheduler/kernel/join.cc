@@ -30,6 +30,24 @@ namespace {
 // Whether CTAs run one of the kernels that are joined or all of them.
 enum class Run : uint8_t { kOne, kAll };
 
+// Which array of `to` the array becomes, of one kernel whose arrays before it have become `taken`.
+int PlaceFor(const SharedArray& array, Run run, absl::Span<const int> taken,
+             std::vector<SharedArray>& to) {
+  const auto known = absl::c_find_if(to, [&](const SharedArray& other) {
+    if (run == Run::kAll) return array.lasting >= 0 && other.lasting == array.lasting;
+    return other.dtype == array.dtype &&
+           !absl::c_linear_search(taken, static_cast<int>(&other - to.data()));
+  });
+  const int place = static_cast<int>(known - to.begin());
+  if (known == to.end()) {
+    to.push_back(array);
+  } else {
+    known->count = std::max(known->count, array.count);
+    known->alignment = std::max(known->alignment, array.alignment);
+  }
+  return place;
+}
+
 // Copies the statements of one kernel into another.
 class Copier {
  public:
@@ -47,20 +65,8 @@ class Copier {
       importer_.Map(from.together.node(), to.together);
     }
     to.fragments.insert(to.fragments.end(), from.fragments.begin(), from.fragments.end());
-    for (const SharedArray& array : from.shared) {
-      const auto known = absl::c_find_if(to.shared, [&](const SharedArray& other) {
-        if (run == Run::kAll) return array.lasting >= 0 && other.lasting == array.lasting;
-        const int index = static_cast<int>(&other - to.shared.data());
-        return other.dtype == array.dtype && !absl::c_linear_search(shared_, index);
-      });
-      shared_.push_back(static_cast<int>(known - to.shared.begin()));
-      if (known == to.shared.end()) {
-        to.shared.push_back(array);
-        continue;
-      }
-      known->count = std::max(known->count, array.count);
-      known->alignment = std::max(known->alignment, array.alignment);
-    }
+    for (const SharedArray& array : from.shared)
+      shared_.push_back(PlaceFor(array, run, shared_, to.shared));
     to.copy_barriers = std::max(to.copy_barriers, first_barrier_ + from.copy_barriers);
     to.copies_per_batch = std::max(to.copies_per_batch, from.copies_per_batch);
   }
@@ -253,6 +259,17 @@ Block OneOf(SymInt block, absl::Span<const SymInt> ends, absl::Span<Block> bodie
 bool CanStandBeside(const Kernel& kernel) {
   return kernel.cluster == 1 && kernel.NumPhases() == 1 && !kernel.TakesTickets() &&
          !kernel.grid_x.is_same(0);
+}
+
+int64_t SharedBytesSideBySide(absl::Span<const Kernel* const> kernels) {
+  Kernel joined;  // As far as that takes.
+  for (const Kernel* kernel : kernels) {
+    std::vector<int> taken;
+    for (const SharedArray& array : kernel->shared)
+      taken.push_back(PlaceFor(array, Run::kOne, taken, joined.shared));
+    joined.copy_barriers = std::max(joined.copy_barriers, kernel->copy_barriers);
+  }
+  return joined.SharedBytes();
 }
 
 absl::StatusOr<Kernel> SideBySide(std::string name, absl::Span<const Kernel> kernels,

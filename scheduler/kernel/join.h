@@ -19,6 +19,10 @@ bool CanStandBeside(const Kernel& kernel);
 // as many.
 enum class Parameters : uint8_t { kOwn, kCommon };
 
+// Shared memory of such a kernel: arrays of one type lie upon each other, since a CTA runs one of
+// the kernels, those of other types beside them. Linear in the arrays of all for each one.
+int64_t SharedBytesSideBySide(absl::Span<const Kernel* const> kernels);
+
 // One kernel of kernels that have the same number of threads. Its buffers are theirs, the first
 // kernel's first. So are its parameters, the common ones once, but behind those of each kernel
 // comes one more, which holds how many CTAs the kernels up to it have together. Linear in the

@@ -148,6 +148,12 @@ std::vector<Case> Cases() {
        {{"M", 900}, {"N", 72}},
        1,
        3},
+      {"IslandsThatReduceOdd",
+       SchedulerKind::kHorizontal,
+       kReducingIslands,
+       {{"M", 900}, {"N", 70}},
+       1,
+       3},
   };
 }
 

@@ -147,6 +147,17 @@ TEST(ColumnsApart, SomeRows) {
   }
 }
 
+// More pointers than a launch of all steps takes: then nothing is chosen for one.
+TEST(ColumnsApart, ManyTensorsHaveNoLaunchForAllSteps) {
+  GroupRun run;
+  size_t launches = 0;
+  run.edit_plan = [&](LaunchPlan& plan) { launches = plan.launches.size(); };
+  EXPECT_TRUE(ExpectRight(NormOfSizes(std::vector<int64_t>(110, 1000)), run).schedule.one_launch);
+  EXPECT_EQ(launches, 1u);
+  EXPECT_FALSE(ExpectRight(NormOfSizes(std::vector<int64_t>(140, 1000)), run).schedule.one_launch);
+  EXPECT_EQ(launches, 2u);
+}
+
 // More pointers than one launch takes, and then none for all steps.
 TEST(ColumnsApart, ManyTensorsTakeSeveralLaunches) {
   GroupRun run = SizesOf(std::vector<int64_t>(150, 700));

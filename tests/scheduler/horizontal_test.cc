@@ -189,6 +189,25 @@ TEST(Horizontal, IslandsShareSharedMemory) {
   EXPECT_EQ(shared_bytes(many), shared_bytes(one));
 }
 
+// However much it is.
+TEST(Horizontal, EqualIslandsShareALotOfSharedMemory) {
+  std::string text = "fusion equal {\n";
+  for (int i = 0; i < 3; ++i) {
+    absl::StrAppend(&text, "  input x", i, ": f32[66, 20000]\n  y", i, " = softmax(x", i,
+                    ", axis=1)\n  output y", i, "\n");
+  }
+  text += "}";
+  GroupRun run;
+  run.edit = [](Schedule& s) {
+    for (Schedule& island : s.islands) island.async = island.reread = island.persistent;
+  };
+  run.edit_plan = [&](LaunchPlan& plan) {
+    ASSERT_EQ(plan.launches.size(), 1u);
+    EXPECT_GT(plan.launches[0].kernel.SharedBytes(), 64 << 10);
+  };
+  ExpectRight(text, run);
+}
+
 // Arrays of other types lie beside each other: what would take more than any of the islands alone,
 // and more than every device has, has several launches.
 TEST(Horizontal, RowsOfOtherTypesInSharedMemory) {

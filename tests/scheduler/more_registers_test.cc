@@ -54,6 +54,14 @@ TEST(MoreRegisters, IslandsThatSpillAreApart) {
   ASSERT_EQ(easier.size(), 1u);
   EXPECT_TRUE(easier[0].islands[0].apart && easier[0].islands[1].apart);
   EXPECT_TRUE(EasierSchedules(easier[0], H200()).empty());
+  // And then each its own easier one, if it has one.
+  s.islands[1].registers = 8;
+  const std::vector<Schedule> more = EasierSchedules(s, H200());
+  ASSERT_EQ(more.size(), 2u);
+  EXPECT_EQ(more[0].islands[1].registers, 8);
+  EXPECT_EQ(more[1].islands[0], more[0].islands[0]);
+  EXPECT_LT(more[1].islands[1].registers, 8);
+  EXPECT_TRUE(more[1].islands[1].apart);
 }
 
 TEST(MoreRegisters, CtasInTurnAreAsManyAsThereIsRoomFor) {
