@@ -375,42 +375,6 @@ std::vector<AxisId> GroupShape::Columns(const AxisSet& space) const {
   return columns;
 }
 
-std::vector<AxisSet> GroupShape::ColumnParts() const {
-  std::vector<AxisSet> parts;
-  for (uint32_t e = 0; e < folds.size(); ++e) {
-    AxisSet joined;
-    for (AxisId a : Columns(axes.space(ExprId(e)))) joined.push_back(a);
-    if (joined.empty()) continue;
-    const auto meets = [&](const AxisSet& part) {
-      return absl::c_any_of(part, [&](AxisId a) { return absl::c_linear_search(joined, a); });
-    };
-    auto at = absl::c_find_if(parts, meets);
-    if (at == parts.end()) at = parts.insert(at, AxisSet());
-    for (auto other = at; other != parts.end();) {
-      if (other != at && !meets(*other)) {
-        ++other;
-        continue;
-      }
-      joined.insert(joined.end(), other->begin(), other->end());
-      other = other == at ? other + 1 : parts.erase(other);
-    }
-    absl::c_sort(joined);
-    joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
-    *at = std::move(joined);
-  }
-  return parts;
-}
-
-SymInt GroupShape::ColumnsOf(const AxisSet& part) const {
-  SymInt most = 0;
-  for (uint32_t e = 0; e < folds.size(); ++e) {
-    const std::vector<AxisId> columns = Columns(axes.space(ExprId(e)));
-    if (!columns.empty() && absl::c_binary_search(part, columns.front()))
-      most = Max(most, Extent(columns));
-  }
-  return most;
-}
-
 SymInt GroupShape::Extent(const std::vector<AxisId>& list) const {
   SymInt extent = 1;
   for (AxisId a : list) extent *= axes.extent(a);

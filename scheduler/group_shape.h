@@ -103,12 +103,6 @@ struct GroupShape {
   // The columns of an expression space or of a tensor's axes: those that are no rows, slow to fast.
   std::vector<AxisId> Columns(const AxisSet& space) const;
   SymInt Extent(const std::vector<AxisId>& axes) const;
-  // The axes of the columns in sets that no expression's space has axes of two of; in the order of
-  // the first expressions. What runs along one set has no values in common with what runs along
-  // another but those of whole rows.
-  std::vector<AxisSet> ColumnParts() const;
-  // The most columns of an expression that has some of a part.
-  SymInt ColumnsOf(const AxisSet& part) const;
   // What a row has to hold: the columns of all reductions and outputs, without those that others
   // have among theirs, and those for whose elements states are kept across the rows.
   std::vector<std::vector<AxisId>> held;

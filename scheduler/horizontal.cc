@@ -28,9 +28,6 @@ namespace {
 constexpr int kMaxIslandExprs = 128;
 // Of all islands: more text takes the compiler longer than a second launch costs.
 constexpr int kMaxExprs = 1000;
-// Bytes that an island which reduces moves: of more a launch is a small part of its time, and
-// registers, clusters and barriers of the grid are worth more.
-constexpr int64_t kMaxSharedBytes = 16 << 20;
 // SMs for which an island is scheduled at least.
 constexpr int kLeastSms = 4;
 
@@ -277,7 +274,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     ScheduleContext context;
     bool reduces;
     int64_t bytes;
-    bool is_large() const { return reduces && bytes > kMaxSharedBytes; }
+    bool is_large() const { return reduces && bytes > kMostReducedBytes; }
   };
   std::vector<Island> sized;
   int64_t small_bytes = 0;  // Of all that are not large.
@@ -315,25 +312,21 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     s.index32 &= own.index32;
     s.islands.push_back(std::move(own));
   }
-  // As many threads for all that are pointwise, and for all that reduce.
-  for (const bool reduces : {false, true}) {
-    int threads = 0;
-    for (size_t i = 0; i < islands.size(); ++i) {
-      if (sized[i].reduces == reduces && !s.islands[i].apart)
-        threads = std::max(threads, s.islands[i].threads());
+  // As many threads for all that share launches.
+  int threads = 0;
+  for (const Schedule& own : s.islands) {
+    if (!own.apart) threads = std::max(threads, own.threads());
+  }
+  for (size_t i = 0; i < islands.size(); ++i) {
+    Schedule& own = s.islands[i];
+    if (own.apart) continue;
+    if (!sized[i].reduces) {
+      own.row_warps *= threads / own.threads();
+      continue;
     }
-    for (size_t i = 0; i < islands.size(); ++i) {
-      Schedule& own = s.islands[i];
-      if (sized[i].reduces != reduces || own.apart) continue;
-      if (reduces) {
-        const Schedule wide = WithThreads(own, threads);
-        SEAM_ASSIGN_OR_RETURN(const bool fits,
-                              HasRegisters(islands[i].fusion, sized[i].context, wide));
-        if (fits) own = wide;
-      } else {
-        own.row_warps *= threads / own.threads();
-      }
-    }
+    const Schedule wide = WithThreads(own, threads);
+    SEAM_ASSIGN_OR_RETURN(const bool fits, HasRegisters(islands[i].fusion, sized[i].context, wide));
+    if (fits) own = wide;
   }
   return s;
 }

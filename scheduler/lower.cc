@@ -1,9 +1,8 @@
 #include "scheduler/lower.h"
 
 #include <algorithm>
-#include <iterator>
+#include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -118,7 +117,6 @@ struct Stage {
   Schedule schedule;
   TraceOptions trace;
   std::string suffix;  // Of the kernel's name.
-  int step = 0;        // Those of one step stand side by side.
 };
 
 // For merging up to so many states of each result, or, if 0, any number: neighbouring results to
@@ -173,21 +171,18 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
   trace.neighbours = schedule.neighbours;
   std::vector<Stage> stages;
   if (schedule.split > 1) {
-    std::vector<std::optional<AxisSet>> parts = {std::nullopt};
     if (schedule.columns_apart) {
+      trace.parts = std::make_shared<const std::vector<ColumnPart>>(ColumnPartsOf(shape));
       if (shape.rows.empty())
         trace.columns_of_cta = schedule.columns_per_step() / schedule.registers;
-      parts = {AxisSet()};
-      absl::c_copy(shape.ColumnParts(), std::back_inserter(parts));
     }
+    const size_t num_parts = trace.parts ? trace.parts->size() : 0;
     for (trace.stage = 0; trace.stage <= shape.max_depth; ++trace.stage) {
-      for (const std::optional<AxisSet>& part : parts) {
-        trace.part = part;
-        const bool finishes = part.has_value() && part->empty();
-        stages.push_back({shape, finishes ? FinishParts(schedule, shape) : schedule, trace,
-                          shape.max_depth > 0 ? absl::StrCat("_stage", trace.stage) : "",
-                          trace.stage});
-      }
+      const std::string suffix = shape.max_depth > 0 ? absl::StrCat("_stage", trace.stage) : "";
+      for (trace.part = 0; trace.part < num_parts; ++trace.part)
+        stages.push_back({shape, schedule, trace, suffix});
+      stages.push_back(
+          {shape, trace.parts ? FinishParts(schedule, shape) : schedule, trace, suffix});
     }
     return stages;
   }
@@ -345,9 +340,9 @@ absl::Status JoinLaunches(std::string name, LaunchPlan* plan) {
   return absl::OkStatus();
 }
 
-// The launches of each step side by side. Their parameters are the group's symbols, the same for
+// The launches of each stage side by side. Their parameters are the group's symbols, the same for
 // all.
-absl::Status JoinSteps(const Fusion& group, const std::string& name, absl::Span<const int> steps,
+absl::Status JoinParts(const Fusion& group, const std::string& name, absl::Span<const Stage> stages,
                        LaunchPlan* plan) {
   constexpr auto kCommon = kernel::Parameters::kCommon;
   std::vector<KernelLaunch> all = std::move(plan->launches), beside;
@@ -357,7 +352,7 @@ absl::Status JoinSteps(const Fusion& group, const std::string& name, absl::Span<
     if (beside.empty()) bytes = all[i].arguments.size() * sizeof(int64_t);
     bytes += ParameterBytes(all[i], kCommon);
     const std::string suffix = plan->launches.empty() ? "" : absl::StrCat(plan->launches.size());
-    const bool alike = i + 1 < all.size() && steps[i + 1] == steps[i] &&
+    const bool alike = i + 1 < all.size() && stages[i + 1].trace.stage == stages[i].trace.stage &&
                        bytes + ParameterBytes(all[i + 1], kCommon) <= kMaxParameterBytes;
     beside.push_back(std::move(all[i]));
     if (alike) continue;
@@ -367,6 +362,19 @@ absl::Status JoinSteps(const Fusion& group, const std::string& name, absl::Span<
     beside.clear();
   }
   return absl::OkStatus();
+}
+
+// Whether launches can be phases of one, which has the parameters of the first: no more of them
+// than a launch takes, and behind the first none but the common ones, as of several kernels of a
+// stage.
+bool CanBePhases(absl::Span<const KernelLaunch> launches, size_t common) {
+  size_t bytes = 0;
+  for (const KernelLaunch& launch : launches)
+    bytes += ParameterBytes(launch, kernel::Parameters::kOwn);
+  return bytes <= kMaxParameterBytes &&
+         absl::c_all_of(launches.subspan(1), [&](const KernelLaunch& launch) {
+           return launch.arguments.size() == common;
+         });
 }
 
 }  // namespace
@@ -489,31 +497,22 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule) 
   }
   std::vector<std::vector<kernel::HeldLoad>> held(kernels.size());
   if (schedule.held > 0) held = FindHeldLoads(kernels);
-  std::vector<int> steps;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    steps.push_back(stages[i].step);
-    const bool backward = schedule.split > 1 && stages[i].step % 2 == 1;
+    const bool backward = schedule.split > 1 && stages[i].trace.stage % 2 == 1;
     SEAM_ASSIGN_OR_RETURN(kernel::Kernel kernel,
                           ExpandStage(stages[i], kernels[i], std::move(held[i]), backward));
     plan.launches.push_back(
         {std::move(kernel), std::move(kernels[i].sources), std::move(kernels[i].arguments)});
     RequireNumbers(group, plan.launches.back(), &plan.guards);
   }
-  if (schedule.columns_apart)
-    SEAM_RETURN_IF_ERROR(JoinSteps(group, KernelName(group, schedule), steps, &plan));
-  // Phases have the first one's parameters, and no more: where those of a step are too many for one
-  // launch, or a later step has several kernels, there is no launch for all.
-  bool one_launch = schedule.one_launch && plan.launches.size() > 1;
-  if (schedule.columns_apart) {
-    const size_t num_steps = std::set<int>(steps.begin(), steps.end()).size();
-    const size_t in_first = absl::c_count(steps, steps[0]);
-    one_launch &= plan.launches.size() == num_steps && steps.size() - in_first == num_steps - 1;
-    size_t bytes = 0;
-    for (const KernelLaunch& launch : plan.launches)
-      bytes += ParameterBytes(launch, kernel::Parameters::kOwn);
-    one_launch &= bytes <= kMaxParameterBytes;
+  bool one_launch = schedule.one_launch;
+  if (schedule.columns_apart && !plan.launches.empty()) {
+    const size_t common = plan.launches[0].arguments.size();
+    SEAM_RETURN_IF_ERROR(JoinParts(group, KernelName(group, schedule), stages, &plan));
+    one_launch &= CanBePhases(plan.launches, common);
   }
-  if (one_launch) SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));
+  if (one_launch && plan.launches.size() > 1)
+    SEAM_RETURN_IF_ERROR(JoinLaunches(KernelName(group, schedule), &plan));
   return plan;
 }
 

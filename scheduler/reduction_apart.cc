@@ -8,6 +8,7 @@
 
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/column_parts.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/side_by_side.h"
 #include "scheduler/trace.h"
@@ -21,10 +22,9 @@ struct PartColumns {
 };
 absl::StatusOr<std::vector<PartColumns>> ColumnsOfParts(const SizedGroup& sized) {
   std::vector<PartColumns> columns;
-  for (const AxisSet& part : sized.shape.ColumnParts()) {
-    const SymInt number = sized.shape.ColumnsOf(part);
-    SEAM_ASSIGN_OR_RETURN(const int64_t value, ValueOf(sized, number));
-    columns.push_back({value, number.is_constant()});
+  for (const ColumnPart& part : ColumnPartsOf(sized.shape)) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t value, ValueOf(sized, part.columns));
+    columns.push_back({value, part.columns.is_constant()});
   }
   return columns;
 }

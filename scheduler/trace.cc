@@ -42,7 +42,7 @@ absl::StatusOr<TracedKernel> Tracer::Run() {
             : shape_.crosses[i] != Crossing::kNone && !options_.finish;
     if (left_here) SEAM_RETURN_IF_ERROR(EnsureReduction(e).status());
   }
-  if (options_.columns_of_cta > 0) out_.ctas = CtasOf(*options_.part);
+  if (options_.columns_of_cta > 0) out_.ctas = CtasOf(options_.part);
   FinishPasses();
   JoinLoads();
   return std::move(out_);
@@ -89,10 +89,7 @@ absl::Status Tracer::Prepare() {
 
 // Whether what has these axes runs along the columns that are asked for.
 bool Tracer::IsOfPart(const AxisSet& axes) const {
-  if (!options_.part.has_value()) return true;
-  const std::vector<AxisId> columns = shape_.Columns(axes);
-  if (columns.empty()) return options_.part->empty();
-  return absl::c_binary_search(*options_.part, columns.front());
+  return options_.parts == nullptr || PartOf(shape_, *options_.parts, axes) == options_.part;
 }
 
 // To one of the points that are one row.

@@ -3,10 +3,11 @@
 // view ever becomes code. A value wanted at two indices is two tile values.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "scheduler/column_parts.h"
 #include "scheduler/group_shape.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/launch_plan.h"
@@ -24,9 +25,10 @@ struct TraceOptions {
   // depth k, leaves those of depth k, and stores the outputs of depth k.
   int split = 1;
   int stage = 0;
-  // Of these, only what runs along columns of this set, one of GroupShape::ColumnParts(); or, if it
-  // is empty, what runs along none.
-  std::optional<AxisSet> part;
+  // Not null: of these, only what runs along columns of the `part`-th of these, or along none where
+  // that is as many as there are.
+  std::shared_ptr<const std::vector<ColumnPart>> parts;
+  size_t part = 0;
   // Not 0: of the CTAs that share a row there are no more for a part of its columns, if it is known
   // how many these are, than have so many of them each.
   int64_t columns_of_cta = 0;

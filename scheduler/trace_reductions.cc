@@ -247,8 +247,9 @@ int Tracer::NeighboursOf(ExprId e) const {
 
 // CTAs that share a row's columns of a part: those that have some, one at least. Of so many columns
 // as only a call says, all: states of unlike numbers are merged one after the other.
-SymInt Tracer::CtasOf(const AxisSet& part) {
-  const SymInt columns = Import(shape_.ColumnsOf(part));
+SymInt Tracer::CtasOf(size_t part) {
+  if (part == options_.parts->size()) return 1;  // One element, which is no column.
+  const SymInt columns = Import((*options_.parts)[part].columns);
   if (!columns.is_constant()) return options_.split;
   return Max(1, Min(options_.split, CeilDiv(columns, options_.columns_of_cta)));
 }
@@ -256,11 +257,7 @@ SymInt Tracer::CtasOf(const AxisSet& part) {
 // CTAs that leave a state each of a row that they share.
 SymInt Tracer::CtasOf(ExprId e) {
   if (options_.columns_of_cta == 0) return options_.split;
-  const std::vector<AxisId> columns = shape_.Columns(shape_.axes.space(e));
-  for (const AxisSet& part : shape_.ColumnParts()) {
-    if (!columns.empty() && absl::c_binary_search(part, columns.front())) return CtasOf(part);
-  }
-  return 1;  // One element, which is no column.
+  return CtasOf(PartOf(shape_, *options_.parts, shape_.axes.space(e)));
 }
 
 // `parts` partial states, folded by a pass before all others. Returns their index.

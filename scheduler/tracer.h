@@ -88,7 +88,7 @@ class Tracer {
   std::vector<TileId> TwoPassWelford(ExprId e, kernel::TileReduction sum, int depth);
   std::vector<TileId> MergePartials(ExprId e);
   SymInt StateOfRow(ExprId e, int* space);
-  SymInt CtasOf(const AxisSet& part);
+  SymInt CtasOf(size_t part);
   SymInt CtasOf(ExprId e);
   SymInt MergeSpace(SymInt parts, int* id);
   int AddReduction(kernel::TileReduction reduction, ExprId e);

@@ -345,9 +345,11 @@ class Explainer {
                       " scheduler would take it. The segmenter joins groups only where that saves "
                       "memory traffic or a launch and no border of another merge stands against "
                       "it");
-      absl::StrAppend(&text, decision.scheduler == SchedulerKind::kHorizontal
-                                 ? ", and puts reductions side by side that move up to 16 MiB each."
-                                 : ".");
+      if (decision.scheduler == SchedulerKind::kHorizontal) {
+        absl::StrAppend(&text, ", and puts reductions side by side that move up to ",
+                        kMostReducedBytes >> 20, " MiB each");
+      }
+      text += ".";
     } else {
       absl::StrAppend(&text, Refuser(decision), ": ", Refusal(decision));
     }

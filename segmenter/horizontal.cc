@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "segmenter/islands.h"
 #include "segmenter/passes.h"
 #include "segmenter/traffic.h"
 
@@ -21,9 +22,6 @@ namespace {
 // A launch's parameters are pointers above all, and 4,096 bytes of them every device takes.
 constexpr size_t kMaxPointers = 400;
 constexpr size_t kMaxIslands = 64;
-// Of a group that reduces: of more bytes a launch is a small part of its time, and what it gives up
-// for the others is a larger one (scheduler/horizontal.cc).
-constexpr int64_t kMostReducedBytes = 4 * kLaunchBytes;
 
 struct Level {
   uint32_t at;  // The longest path from the results, or from the inputs.

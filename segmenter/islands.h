@@ -9,6 +9,11 @@
 
 namespace seam {
 
+// Bytes that an island which reduces moves at most, four launches' worth: of more a launch is a
+// small part of its time, and clusters, registers and barriers of the grid, which it would give up
+// for the others, are worth more.
+inline constexpr int64_t kMostReducedBytes = int64_t{16} << 20;
+
 // The islands of a group of these expressions (ascending, each once), as many as
 // GroupSummary::connected counts components. What is weightless connects nobody: every island has
 // its own of it, and what no island uses is one more. Expressions are ascending. Linear in the

@@ -1,6 +1,6 @@
 // The statements of each kernel are copied: its symbols are made anew in the common environment,
-// its fragments follow those of the kernels before. Side by side, the CTA's number
-// decides which of them it runs, and what they have in shared memory lies in the same place:
+// its fragments follow those of the kernels before. Side by side, the CTA's number decides which of
+// them it runs, and what they have in shared memory lies in the same place:
 //
 //   if block < end_1:
 //     if block < end_0:                block_0 = block           kernel 0

@@ -189,6 +189,10 @@ TEST(Horizontal, IslandsShareSharedMemory) {
   EXPECT_EQ(shared_bytes(many), shared_bytes(one));
 }
 
+void KeepRowsInSharedMemory(Schedule& s) {
+  for (Schedule& island : s.islands) island.async = island.reread = island.persistent;
+}
+
 // However much it is.
 TEST(Horizontal, EqualIslandsShareALotOfSharedMemory) {
   std::string text = "fusion equal {\n";
@@ -198,9 +202,7 @@ TEST(Horizontal, EqualIslandsShareALotOfSharedMemory) {
   }
   text += "}";
   GroupRun run;
-  run.edit = [](Schedule& s) {
-    for (Schedule& island : s.islands) island.async = island.reread = island.persistent;
-  };
+  run.edit = KeepRowsInSharedMemory;
   run.edit_plan = [&](LaunchPlan& plan) {
     ASSERT_EQ(plan.launches.size(), 1u);
     EXPECT_GT(plan.launches[0].kernel.SharedBytes(), 64 << 10);
@@ -219,9 +221,7 @@ TEST(Horizontal, RowsOfOtherTypesInSharedMemory) {
   }
   text += "}";
   GroupRun run;
-  run.edit = [](Schedule& s) {
-    for (Schedule& island : s.islands) island.async = island.reread = island.persistent;
-  };
+  run.edit = KeepRowsInSharedMemory;
   run.edit_plan = [&](LaunchPlan& plan) {
     EXPECT_GT(plan.launches.size(), 1u);
     for (const KernelLaunch& launch : plan.launches)
