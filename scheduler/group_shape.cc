@@ -1,6 +1,7 @@
 #include "scheduler/group_shape.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -470,15 +471,32 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
     for (int d = 0; d < group.rank(group.operands(e)[0]); ++d)
       Append(logical, axes.operand_atoms(e, 0, d));
   }
-  for (ValId v : group.outputs()) {
-    for (int d = 0; d < group.rank(v); ++d) Append(logical, axes.atoms(v, d));
-  }
-  Append(logical, run_over);
-  for (AxisId a : logical) {
-    if (!Contains(memory, a) && std::binary_search(run_over.begin(), run_over.end(), a))
-      shape.order.push_back(a);
-  }
+  const auto is_run_over = [&](AxisId a) { return absl::c_binary_search(run_over, a); };
+  absl::c_copy_if(logical, std::back_inserter(shape.order),
+                  [&](AxisId a) { return !Contains(memory, a) && is_run_over(a); });
+  const auto num_slower = static_cast<int64_t>(shape.order.size());
   Append(shape.order, memory);
+  // Axes that only results have, as those of halves of a row that change places: behind the one
+  // that they lie behind in memory, unless that is the fastest of all.
+  std::vector<AxisId> others;
+  for (ValId v : group.outputs()) {
+    std::vector<AxisId> lie;
+    for (int d = 0; d < group.rank(v); ++d) Append(lie, axes.atoms(v, d));
+    for (size_t i = 0; i < lie.size(); ++i) {
+      if (Contains(shape.order, lie[i])) continue;
+      const auto before = i > 0 ? absl::c_find(shape.order, lie[i - 1]) : shape.order.end();
+      if (shape.reduces && before != shape.order.end() && before + 1 != shape.order.end()) {
+        shape.order.insert(before + 1, lie[i]);
+      } else {
+        Append(others, {lie[i]});
+      }
+    }
+  }
+  std::erase_if(others, [&](AxisId a) { return Contains(shape.order, a); });
+  for (AxisId a : run_over) {
+    if (!Contains(shape.order, a)) Append(others, {a});
+  }
+  shape.order.insert(shape.order.begin() + num_slower, others.begin(), others.end());
 
   AxisSet kept = shape.reduces ? axes.kept(reductions[0]) : CommonAxes(group, axes);
   AxisSet batch;

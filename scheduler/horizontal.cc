@@ -1,10 +1,10 @@
-// Horizontal: groups that share nothing, islands side by side in one launch, as an optimizer's
-// updates of many tensors are, and their norms. Each island is scheduled and lowered as the group
-// that it is, with vectors and facts of its own; CTAs of one island follow those of another in a
-// kernel of all that have as many threads. An island of several kernels, states of rows and what
-// merges them, has its first one among the others' first ones, and so on. What an island costs does
-// not change by that, but for the registers, of which all CTAs have as many as the island that
-// takes the most; so what is large and reduces has launches of its own.
+// Horizontal: groups that share nothing large, islands side by side in one launch, as an
+// optimizer's updates of many tensors are, and their norms. Each island is scheduled and lowered as
+// the group that it is, with vectors and facts of its own; CTAs of one island follow those of
+// another in a kernel of all that have as many threads. An island of several kernels, states of
+// rows and what merges them, has its first one among the others' first ones, and so on. What an
+// island costs does not change by that, but for the registers, of which all CTAs have as many as
+// the island that takes the most; so what is large and reduces has launches of its own.
 #include <algorithm>
 #include <utility>
 
@@ -36,7 +36,8 @@ absl::StatusOr<std::vector<ExtractedGroup>> ExtractIslands(const Fusion& group) 
   for (uint32_t e = 0; e < group.num_exprs(); ++e) exprs.push_back(ExprId(e));
   std::vector<ExtractedGroup> islands;
   absl::flat_hash_set<ValId> written;
-  for (const std::vector<ExprId>& island : IslandsOf(group, FactsOf(group), exprs)) {
+  const AxisMap axes = AxisMap::Build(group);
+  for (const std::vector<ExprId>& island : IslandsOf(group, axes, FactsOf(group), exprs)) {
     // What several compute for themselves one of them writes.
     std::vector<ValId> outputs;
     for (ExprId e : island) {

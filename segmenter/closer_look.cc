@@ -192,14 +192,14 @@ class Look {
   void Visit(size_t n) {
     const ExprId e = exprs_[n];
     Note& note = notes_[n];
-    bool is_root = note.reduced;
+    const bool reduces = IsReduction(f_.info(e).op_class);
+    bool is_root = reduces;
     for (int r = 0; r < f_.num_results(e); ++r) is_root = is_root || IsHandedOn(f_.result(e, r));
     if (is_root) {
-      note.is_run_over = true;
       note.at = e;
       Add(note, Way(f_.rank(f_.result(e))));
     }
-    const bool reduces = IsReduction(f_.info(e).op_class);
+    note.is_run_over = note.is_run_over || is_root || note.reduced;
     for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
       const size_t from = Find(f_.operands(e)[i]);
       if (from >= n) continue;

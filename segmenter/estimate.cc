@@ -5,6 +5,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "segmenter/segmented_fusion.h"
+#include "segmenter/traffic.h"
 
 namespace seam {
 namespace {
@@ -152,30 +153,54 @@ void SegmentedFusion::FindMeeting(absl::Span<const GroupId> members, Border& bor
                        border.meeting.end());
 }
 
+// As ReadBytes of traffic.h, of all these edges in one kernel.
+int64_t SegmentedFusion::ReadBytes(ValId v, absl::Span<const EdgeId> edges,
+                                   absl::Span<const int64_t> val_bytes) const {
+  const int64_t whole = val_bytes[v.index()];
+  if (!facts_.is_read_in_part[v.index()]) return whole;
+  absl::InlinedVector<ExprId, 8> parts;
+  for (EdgeId e : edges) {
+    const bool in_part = AllReads(e, [&](ExprId reader, int i) {
+      parts.push_back(reader);
+      return ReadsInPart(*fusion_, reader, i);
+    });
+    if (!in_part) return whole;
+  }
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  int64_t bytes = 0;
+  for (ExprId e : parts) bytes = SaturatingAdd(bytes, val_bytes[fusion_->result(e).index()]);
+  return std::min(bytes, whole);
+}
+
 SegmentedFusion::Saving SegmentedFusion::SavingOf(const Border& border,
                                                   absl::Span<const int64_t> val_bytes) const {
   Saving saving;
-  const auto save = [&](ValId v, int times) {
-    if (times == 0) return;
-    saving.bytes = SaturatingAdd(saving.bytes, times * val_bytes[v.index()]);
-    saving.tensors += times;
+  const auto save = [&](int64_t bytes, int tensors) {
+    saving.bytes = SaturatingAdd(saving.bytes, bytes);
+    saving.tensors += tensors;
   };
+  absl::InlinedVector<EdgeId, 4> edges;
   for (size_t i = 0; i < border.reads.size();) {
     const ValId v = border.reads[i].val;
-    int saved = border.reads[i].other.valid() ? 0 : -1;
-    for (; i < border.reads.size() && border.reads[i].val == v; ++i) ++saved;
-    save(v, saved);
+    edges.clear();
+    if (border.reads[i].other.valid()) edges.push_back(border.reads[i].other);
+    for (; i < border.reads.size() && border.reads[i].val == v; ++i)
+      edges.push_back(border.reads[i].edge);
+    if (edges.size() == 1) continue;
+    for (EdgeId e : edges) save(ReadBytes(v, {e}, val_bytes), 1);
+    save(-ReadBytes(v, edges, val_bytes), -1);
   }
   absl::InlinedVector<std::pair<BufferId, ValId>, 8> inner;  // Of all reads that go.
   for (const Border::Crossing& c : border.crossing) {
     inner.emplace_back(edge(c.edge).buffer, edge(c.edge).val);
-    save(edge(c.edge).val, 1);
+    save(ReadBytes(edge(c.edge).val, {c.edge}, val_bytes), 1);
   }
   std::sort(inner.begin(), inner.end());
   for (auto first = inner.begin(); first != inner.end();) {
     const auto end = std::upper_bound(first, inner.end(), *first);
     if (end - first == readers(first->first).size() && !is_result(first->second))
-      save(first->second, 1);
+      save(val_bytes[first->second.index()], 1);
     first = end;
   }
   return saving;

@@ -277,10 +277,12 @@ class Explainer {
     const std::vector<ExprId> exprs = s_.all_exprs(members);
     const Decision d =
         CanScheduleAs(SchedulerKind::kNone, guard_, f_, s_.axes(), s_.facts(), exprs);
-    if (d.ok || d.reason != ReasonCode::kUnconnected) return d;
+    if (d.ok || IslandsOf(f_, s_.axes(), s_.facts(), exprs).size() < 2) return d;
     const Decision islands =
         CanScheduleAs(SchedulerKind::kHorizontal, guard_, f_, s_.axes(), s_.facts(), exprs);
-    return !islands.ok && islands.reason == ReasonCode::kUnconnected ? d : islands;
+    const bool says_more =
+        islands.ok || (d.reason == ReasonCode::kUnconnected && islands.reason != d.reason);
+    return says_more ? islands : d;
   }
 
   // "who refuses it: reason, detail (`expression`): what the reason means".

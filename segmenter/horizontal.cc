@@ -1,5 +1,5 @@
-// Horizontal plans: groups that share nothing, side by side in one launch: pointwise ones, or small
-// ones that reduce.
+// Horizontal plans: groups that share nothing large, side by side in one launch: pointwise ones, or
+// small ones that reduce.
 //
 // Which groups may join without a path from one to another follows from levels: with a group's
 // level the longest path that leads from it (or to it), groups of one level never depend on each
@@ -65,7 +65,8 @@ std::map<Level, std::vector<GroupId>> CandidatesByLevel(const SegmentedFusion& s
 }
 
 // Launches that will never take a group with some property, since they only become fuller: those
-// that read a value, for a reader of it, and those without room for so many pointers.
+// that read a value which connects its readers, for one of them, and those without room for so many
+// pointers.
 class ClosedLaunches {
  public:
   void Close(uint64_t property, uint32_t launch) { next_[{property, launch}] = launch + 1; }
@@ -84,8 +85,8 @@ class ClosedLaunches {
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint32_t> next_;  // A later one to look at.
 };
 
-// Puts every group into the first launch that has room for it and reads nothing that it reads:
-// islands share nothing.
+// Puts every group into the first launch that has room for it and that nothing it reads would
+// connect it to.
 std::vector<std::vector<GroupId>> PackIslands(const SegmentedFusion& s,
                                               absl::Span<const GroupId> groups) {
   std::vector<std::vector<GroupId>> launches;
@@ -93,11 +94,9 @@ std::vector<std::vector<GroupId>> PackIslands(const SegmentedFusion& s,
   ClosedLaunches closed;
   for (GroupId g : groups) {
     std::vector<uint64_t> properties;
-    const std::vector<ValId> inputs = s.inputs(g);
-    for (ValId v : inputs) {
-      if (s.facts().connects_readers[v.index()]) properties.push_back(v.index());
-    }
-    const size_t more = inputs.size() + s.buffers(g).size();
+    for (ValId v : ConnectingReads(s.fusion(), s.axes(), s.facts(), s.exprs(g)))
+      properties.push_back(v.index());
+    const size_t more = s.inputs(g).size() + s.buffers(g).size();
     if (more > kMaxPointers) continue;
     const uint64_t size = uint64_t{1} << 32 | more;
     uint32_t at = 0;

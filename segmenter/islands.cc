@@ -2,40 +2,208 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "segmenter/closer_look.h"
 
 namespace seam {
+namespace {
 
-std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const ValueFacts& facts,
-                                           absl::Span<const ExprId> exprs) {
-  const auto is_node = [&](ExprId e) { return !facts.weightless[fusion.result(e).index()]; };
-  std::vector<size_t> parent(exprs.size());
-  std::iota(parent.begin(), parent.end(), size_t{0});
-  const auto find = [&](size_t n) {
-    while (parent[n] != n) n = parent[n] = parent[parent[n]];
-    return n;
-  };
-  // Who computes a value or reads it first.
-  absl::flat_hash_map<ValId, size_t> known;
-  for (size_t n = 0; n < exprs.size(); ++n) {
-    if (!is_node(exprs[n])) continue;
-    for (ValId v : fusion.operands(exprs[n])) {
-      const bool connects =
-          known.contains(v) ? !facts.weightless[v.index()] : facts.connects_readers[v.index()];
-      if (!connects) continue;
-      const size_t a = find(known.try_emplace(v, n).first->second), b = find(n);
-      parent[std::max(a, b)] = std::min(a, b);
+// Of more slices of one value nobody looks which overlap.
+constexpr size_t kMostSlices = 32;
+
+// The expressions of a group, each by its place among them, and what connects them.
+class Parts {
+ public:
+  Parts(const Fusion& fusion, const AxisMap& axes, const ValueFacts& facts,
+        absl::Span<const ExprId> exprs)
+      : fusion_(fusion), axes_(axes), facts_(facts), exprs_(exprs), parent_(exprs.size()) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+    for (size_t n = 0; n < exprs.size(); ++n) {
+      for (int r = 0; r < fusion.num_results(exprs[n]); ++r)
+        place_.emplace(fusion.result(exprs[n], r), n);
     }
-    for (int r = 0; r < fusion.num_results(exprs[n]); ++r) known[fusion.result(exprs[n], r)] = n;
+    FindCarried();
+    FollowData();
+    for (size_t n = 0; n < exprs.size(); ++n) {
+      if (!carried_[n]) spaces_[Root(n)].insert(axes.space_number(exprs[n]));
+    }
   }
+
+  bool is_carried(size_t n) const { return carried_[n]; }
+  size_t Root(size_t n) {
+    while (parent_[n] != n) n = parent_[n] = parent_[parent_[n]];
+    return n;
+  }
+
+  // Joins parts that read a value whole, but for slices of it that do not overlap.
+  void JoinSharing() {
+    struct Readers {
+      std::vector<size_t> roots;                      // That read all of it.
+      std::vector<std::pair<ExprId, size_t>> slices;  // And who reads the slice.
+    };
+    absl::flat_hash_map<ValId, Readers> readers;
+    std::vector<absl::flat_hash_set<size_t>> takers(exprs_.size());  // Of what is carried.
+    for (size_t n = exprs_.size(); n-- > 0;) {
+      if (!carried_[n]) takers[n] = {Root(n)};
+      for (ValId v : fusion_.operands(exprs_[n])) {
+        const auto at = place_.find(v);
+        if (at != place_.end() && !carried_[at->second]) continue;
+        if (at != place_.end()) takers[at->second].insert(takers[n].begin(), takers[n].end());
+        if (!facts_.connects_readers[v.index()]) continue;
+        for (size_t root : takers[n]) {
+          if (!IsWhole(ReadAxes(n, v), root)) continue;
+          if (fusion_.op(exprs_[n]) == OpKind::Slice) {
+            readers[v].slices.emplace_back(exprs_[n], root);
+          } else {
+            readers[v].roots.push_back(root);
+          }
+        }
+      }
+    }
+    for (auto& [v, of] : readers) {
+      const bool all = !of.roots.empty() || of.slices.size() > kMostSlices;
+      for (size_t i = 0; i < of.slices.size(); ++i) {
+        if (all) of.roots.push_back(of.slices[i].second);
+        for (size_t j = all ? i : 0; j < i; ++j) {
+          if (of.slices[i].first == of.slices[j].first ||
+              !AreDisjoint(of.slices[i].first, of.slices[j].first)) {
+            Join(of.slices[i].second, of.slices[j].second);
+          }
+        }
+      }
+      for (size_t root : of.roots) Join(root, of.roots.front());
+    }
+  }
+
+  std::vector<ValId> ConnectingReads() {
+    absl::btree_set<ValId> values;
+    for (size_t n = 0; n < exprs_.size(); ++n) {
+      if (carried_[n]) continue;
+      for (ValId v : fusion_.operands(exprs_[n])) {
+        const AxisSet read = ReadAxes(n, v);
+        bool slices = fusion_.op(exprs_[n]) == OpKind::Slice;
+        auto at = place_.find(v);
+        for (; at != place_.end() && carried_[at->second]; at = place_.find(v)) {
+          const ExprId e = exprs_[at->second];
+          slices |= fusion_.op(e) == OpKind::Slice;
+          if (fusion_.operands(e).empty()) break;
+          v = fusion_.operands(e)[0];
+        }
+        if (at == place_.end() && facts_.connects_readers[v.index()] && !slices &&
+            IsWhole(read, Root(n))) {
+          values.insert(v);
+        }
+      }
+    }
+    return {values.begin(), values.end()};
+  }
+
+ private:
+  void Join(size_t a, size_t b) {
+    a = Root(a);
+    b = Root(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+  // What each island that uses it has by itself: what is weightless, and other looks at what is
+  // read.
+  void FindCarried() {
+    std::vector<bool> is_read(exprs_.size());
+    for (ExprId e : exprs_) {
+      for (ValId v : fusion_.operands(e)) {
+        if (const auto at = place_.find(v); at != place_.end()) is_read[at->second] = true;
+      }
+    }
+    const auto is_look = [&](ExprId e) {
+      const OpClass c = fusion_.info(e).op_class;
+      return c == OpClass::View || c == OpClass::Broadcast ||
+             (c == OpClass::Cast && DTypeBytes(fusion_.dtype(fusion_.result(e))) >
+                                        DTypeBytes(fusion_.dtype(fusion_.operands(e)[0])));
+    };
+    for (size_t n = 0; n < exprs_.size(); ++n) {
+      const ExprId e = exprs_[n];
+      carried_.push_back(
+          facts_.weightless[fusion_.result(e).index()] ||
+          (is_read[n] && is_look(e) && absl::c_all_of(fusion_.operands(e), [&](ValId v) {
+             const auto at = place_.find(v);
+             return at == place_.end() || carried_[at->second];
+           })));
+    }
+  }
+
+  void FollowData() {
+    for (size_t n = 0; n < exprs_.size(); ++n) {
+      if (carried_[n]) continue;
+      for (ValId v : fusion_.operands(exprs_[n])) {
+        const auto at = place_.find(v);
+        if (at != place_.end() && !carried_[at->second]) Join(at->second, n);
+      }
+    }
+  }
+
+  // Along which axes memory is read by reading `v` for the n-th expression.
+  AxisSet ReadAxes(size_t n, ValId v) const {
+    const auto at = place_.find(v);
+    if (at != place_.end()) {  // Carried.
+      const ExprId e = exprs_[at->second];
+      return fusion_.operands(e).empty() ? AxisSet() : ReadAxes(at->second, fusion_.operands(e)[0]);
+    }
+    const ExprId e = exprs_[n];
+    if (fusion_.op(e) == OpKind::Slice) return axes_.axes(fusion_.result(e));
+    AxisSet read;
+    for (int i = 0; i < static_cast<int>(fusion_.operands(e).size()); ++i) {
+      for (int d = 0; fusion_.operands(e)[i] == v && d < fusion_.rank(v); ++d) {
+        for (AxisId axis : axes_.operand_atoms(e, i, d)) read.push_back(axis);
+      }
+    }
+    absl::c_sort(read);
+    read.erase(std::unique(read.begin(), read.end()), read.end());
+    return read;
+  }
+
+  // Whether what is read is as large as what the part computes: no space of it has more axes.
+  bool IsWhole(const AxisSet& read, size_t root) const {
+    return absl::c_none_of(spaces_.at(root), [&](uint32_t number) {
+      const AxisSet& space = axes_.sets()[number];
+      return read.size() < space.size() && IsSubset(read, space);
+    });
+  }
+
+  bool AreDisjoint(ExprId a, ExprId b) const {
+    const Attributes &of_a = fusion_.attributes(a), &of_b = fusion_.attributes(b);
+    for (size_t d = 0; d < of_a.start.size(); ++d) {
+      if (ProvablyLe(of_a.stop[d], of_b.start[d]) || ProvablyLe(of_b.stop[d], of_a.start[d]))
+        return true;
+    }
+    return false;
+  }
+
+  const Fusion& fusion_;
+  const AxisMap& axes_;
+  const ValueFacts& facts_;
+  const absl::Span<const ExprId> exprs_;
+  absl::flat_hash_map<ValId, size_t> place_;  // Who computes a value.
+  std::vector<bool> carried_;
+  std::vector<size_t> parent_;
+  // Of parts between which nothing flows, by root: the numbers of their expressions' spaces.
+  absl::flat_hash_map<size_t, absl::btree_set<uint32_t>> spaces_;
+};
+
+}  // namespace
+
+std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const AxisMap& axes,
+                                           const ValueFacts& facts,
+                                           absl::Span<const ExprId> exprs) {
+  Parts parts(fusion, axes, facts, exprs);
+  parts.JoinSharing();
   absl::flat_hash_map<size_t, size_t> island_of;  // By root.
-  std::vector<size_t> root(exprs.size());
   for (size_t n = 0; n < exprs.size(); ++n) {
-    root[n] = find(n);
-    if (is_node(exprs[n]) && root[n] == n) island_of.emplace(n, island_of.size());
+    if (!parts.is_carried(n)) island_of.try_emplace(parts.Root(n), island_of.size());
   }
   std::vector<std::vector<ExprId>> islands(island_of.size());
   std::vector<absl::flat_hash_set<ValId>> wanted(islands.size());
@@ -45,8 +213,8 @@ std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const ValueFact
     wanted[island].insert(operands.begin(), operands.end());
   };
   for (size_t n = exprs.size(); n-- > 0;) {
-    if (is_node(exprs[n])) {
-      take(island_of[root[n]], n);
+    if (!parts.is_carried(n)) {
+      take(island_of[parts.Root(n)], n);
       continue;
     }
     bool taken = false;
@@ -64,12 +232,17 @@ std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const ValueFact
   return islands;
 }
 
+std::vector<ValId> ConnectingReads(const Fusion& fusion, const AxisMap& axes,
+                                   const ValueFacts& facts, absl::Span<const ExprId> exprs) {
+  return Parts(fusion, axes, facts, exprs).ConnectingReads();
+}
+
 Decision CanScheduleAs(SchedulerKind as, const SchedulabilityGuard& guard, const Fusion& fusion,
                        const AxisMap& axes, const ValueFacts& facts,
                        absl::Span<const ExprId> exprs) {
   if (as != SchedulerKind::kHorizontal) return AskGuard(guard, fusion, axes, facts, exprs);
   std::vector<GroupSummary> islands;
-  for (const std::vector<ExprId>& island : IslandsOf(fusion, facts, exprs))
+  for (const std::vector<ExprId>& island : IslandsOf(fusion, axes, facts, exprs))
     islands.push_back(Summarize(fusion, axes, facts, island));
   return guard.CanScheduleIslands(fusion, axes, islands);
 }

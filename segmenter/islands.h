@@ -1,5 +1,12 @@
-// Islands: the parts of a group between which nothing flows and that read nothing in common. A
-// group is one island unless a horizontal plan joined it: groups side by side in one launch.
+// Islands: the parts of a group between which nothing flows and that share nothing worth reading
+// once. A group is one island unless a horizontal plan joined it: groups side by side in one
+// launch.
+//
+// What parts may have in common, as each reads it for itself: what is smaller than what they
+// compute, the weights of norms of several images or the tables by which queries and keys are
+// turned, along fewer axes than their own; parts of a tensor that do not overlap, queries and keys
+// in one; and copies of these in wider types. Larger values connect their readers, which a merge
+// may have put into one kernel for that.
 #pragma once
 
 #include <vector>
@@ -14,12 +21,17 @@ namespace seam {
 // for the others, are worth more.
 inline constexpr int64_t kMostReducedBytes = int64_t{16} << 20;
 
-// The islands of a group of these expressions (ascending, each once), as many as
-// GroupSummary::connected counts components. What is weightless connects nobody: every island has
-// its own of it, and what no island uses is one more. Expressions are ascending. Linear in the
-// expressions for each island.
-std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const ValueFacts& facts,
-                                           absl::Span<const ExprId> exprs);
+// The islands of a group of these expressions (ascending, each once). Expressions are ascending;
+// views, broadcasts and wider copies of what others computed are in every island that uses them,
+// and so is what is weightless, of which what no island uses is one more. Linear in the expressions
+// for each island, and in pairs of slices of one value.
+std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const AxisMap& axes,
+                                           const ValueFacts& facts, absl::Span<const ExprId> exprs);
+
+// Values of others that would connect such a group to an island that reads them too, as far as no
+// slices are concerned. Ascending. Linear.
+std::vector<ValId> ConnectingReads(const Fusion& fusion, const AxisMap& axes,
+                                   const ValueFacts& facts, absl::Span<const ExprId> exprs);
 
 // What the guard says of a group of these expressions for the scheduler `as`: of its islands for
 // kHorizontal, of the whole for all others.

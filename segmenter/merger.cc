@@ -224,8 +224,13 @@ bool Merger::TryIslands(const char* pass, absl::Span<const GroupId> members) {
   if (!status_.ok()) return false;
   // Copies that meet may connect what was apart, so it is the union that is asked about.
   Placement placement;
-  Decision decision = CanScheduleAs(SchedulerKind::kHorizontal, guard_, s_.fusion(), s_.axes(),
-                                    s_.facts(), s_.all_exprs(members));
+  const std::vector<ExprId> exprs = s_.all_exprs(members);
+  Decision decision =
+      CanScheduleAs(SchedulerKind::kHorizontal, guard_, s_.fusion(), s_.axes(), s_.facts(), exprs);
+  if (decision.ok && IslandsOf(s_.fusion(), s_.axes(), s_.facts(), exprs).size() < members.size()) {
+    decision = Decision::Refuse(SchedulerKind::kHorizontal, ReasonCode::kNoGain, {},
+                                "what some of them read in common would make one island of these");
+  }
   if (decision.ok) decision = DecideConvex(members, kMaxIslandEdges, decision, &placement);
   Record(TrialOf(pass, members, GainOf(members, 0)), decision);
   if (!decision.ok) {

@@ -191,11 +191,21 @@ class SegmentedFusion {
   // as which operand.
   template <typename F>
   void ForEachRead(EdgeId e, F f) const {
+    AllReads(e, [&](ExprId reader, int i) {
+      f(reader, i);
+      return true;
+    });
+  }
+  // Whether `f` holds of all of them; asks no more than it takes to know.
+  template <typename F>
+  bool AllReads(EdgeId e, F f) const {
     const UseList& uses = edge_states_[e.index()].uses;
     for (uint32_t u = uses.head; u != kNone; u = u == uses.tail ? kNone : uses_[u].next) {
       const Instance& instance = instances_[uses_[u].instance];
-      if (instance.group.valid()) f(instance.expr, static_cast<int>(u - instance.first_use));
+      if (instance.group.valid() && !f(instance.expr, static_cast<int>(u - instance.first_use)))
+        return false;
     }
+    return true;
   }
   using EdgeRange = IdRange<EdgeId, EdgeRecord>;
   using out_edge_iterator =
@@ -429,6 +439,8 @@ class SegmentedFusion {
     int tensors = 0;
   };
   Saving SavingOf(const Border& border, absl::Span<const int64_t> val_bytes) const;
+  int64_t ReadBytes(ValId v, absl::Span<const EdgeId> edges,
+                    absl::Span<const int64_t> val_bytes) const;
   void JoinMeeting(const Border& border, Group& joined) const;
   void JoinComponents(const Border& border, Group& joined);
   void JoinMaps(const Border& border, Group& joined) const;

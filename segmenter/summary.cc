@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "segmenter/traffic.h"
 
 namespace seam {
 namespace {
@@ -45,6 +46,11 @@ ValueFacts FactsOf(const Fusion& fusion) {
   };
   facts.is_read_of_source.resize(fusion.num_vals());
   facts.connects_readers.resize(fusion.num_vals());
+  facts.is_read_in_part.resize(fusion.num_vals());
+  for (uint32_t i = 0; i < fusion.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (ReadsInPart(fusion, e, 0)) facts.is_read_in_part[fusion.operands(e)[0].index()] = true;
+  }
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
     const ValId v(i);
     const ExprId e = fusion.definition(v);

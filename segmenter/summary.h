@@ -80,6 +80,8 @@ struct ValueFacts {
   // the order of its dimensions or, through permutations alone, in another one; and to the caller,
   // who takes any strides unless he names some, of memory that is his.
   std::vector<bool> is_free_to_read, is_free_to_return;
+  // Whether some expression reads no more of it than it returns (ReadsInPart of traffic.h).
+  std::vector<bool> is_read_in_part;
 };
 ValueFacts FactsOf(const Fusion& fusion);  // All per value. Linear.
 

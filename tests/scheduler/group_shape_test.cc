@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -88,6 +89,42 @@ TEST(GroupShapeTest, WhatIsReadWholeLiesAlongItsOwnAxis) {
   const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
   ASSERT_TRUE(shape.ok()) << shape.status();
   EXPECT_TRUE(shape->lies_along.empty());
+}
+
+// Halves of each head change places behind a norm of all heads: what the result has in place of the
+// axis that is folded lies where that does, of queries and of fewer keys.
+TEST(GroupShapeTest, OtherAxesOfResultsLieWhereTheyHaveThem) {
+  const std::string text = R"(fusion heads {
+  symbol T in [1, 65536]
+  input x: bf16[T, 640]
+  q = cast(x[:, 0:512], dtype=f32)
+  k = cast(x[:, 512:640], dtype=f32)
+  nq = reshape(q / sum(q * q, axes=[1], keepdims=true), sizes=[T, 8, 64])
+  nk = reshape(k / sum(k * k, axes=[1], keepdims=true), sizes=[T, 2, 64])
+  yq = cast(cat(nq[..., 32:64], nq[..., 0:32], axis=2), dtype=bf16)
+  yk = cast(cat(nk[..., 32:64], nk[..., 0:32], axis=2), dtype=bf16)
+  output yq
+  output yk
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  for (ValId v : group->outputs()) {
+    std::vector<size_t> places;
+    for (int d = 0; d < group->rank(v); ++d) {
+      for (AxisId a : shape->axes.atoms(v, d))
+        places.push_back(absl::c_find(shape->order, a) - shape->order.begin());
+    }
+    EXPECT_EQ(places.size(), 3);
+    EXPECT_LT(places[1], places[2]) << group->name(v);
+  }
+  const ScheduleContext context{.sizes = {8192}, .device = *FindDevice("h200")};
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_EQ(s->vector, 8) << s->ToString();
+  for (const int64_t t : {1, 7}) ExpectRight(text, {.sizes = {{"T", t}}});
 }
 
 // What lies beside each other does so whatever is known of the extents, also where none may be.

@@ -146,6 +146,15 @@ TEST(CloserLook, TransposedNeighboursAreNeighbours) {
   EXPECT_EQ(group.Times("a"), 2);
 }
 
+// Behind a reduction as well: at its own points only who hands it on, or is folded.
+TEST(CloserLook, BehindReductionsAsElsewhere) {
+  const std::string rows =
+      "input x: f32[40, 64]\na = x / sum(x, axes=[1], keepdims=true)\n"
+      "out = cat(a[:, 32:64] - a[:, 0:32], a[:, 0:32] * 2.0, axis=1)\noutput out\n";
+  EXPECT_EQ(Group(rows).Times("a"), 3);
+  EXPECT_EQ(Group(absl::StrCat(rows, "output a")).Times("a"), 4);
+}
+
 // Of slices in another order one is wanted at a point; of computed pieces all are computed.
 TEST(CloserLook, WhatIsReorderedIsComputedOnce) {
   const Group roll(

@@ -283,6 +283,33 @@ TEST(SegmentTest, IslandsShareOneElement) {
             (Strings{"reduction: n", "library: c", "horizontal: a b"}));
 }
 
+// The same weights for two images, also as copies of a wider type: each reads them for itself.
+TEST(SegmentTest, IslandsShareWhatIsSmallerThanThey) {
+  const std::string images = R"(input x: f32[8, 16]
+    input y: f32[9, 16]
+    input w: f16[16]
+    c = cast(w, dtype=f32)
+    a = x / sum(x, axes=[1], keepdims=true) * c
+    b = y / sum(y, axes=[1], keepdims=true) * c
+    output a
+    output b)";
+  EXPECT_EQ(Islands(images), Strings{"horizontal: a b"});
+}
+
+// Queries and keys in one tensor, but not windows that overlap.
+TEST(SegmentTest, IslandsShareATensorInParts) {
+  const auto of = [](int begin) {
+    return absl::StrCat("input x: f32[8, 64]\n q = x[:, 0:32]\n k = x[:, ", begin, ":64]\n",
+                        "a = q / sum(q * q, axes=[1], keepdims=true)\n"
+                        "b = sum(reshape(k, sizes=[8, 2, ",
+                        (64 - begin) / 2, "]), axes=[2])\n output a\n output b");
+  };
+  SegmentOptions apart;
+  apart.disabled_passes = {"siblings", "split", "borders"};
+  EXPECT_EQ(Islands(of(32), apart), Strings{"horizontal: a b"});
+  EXPECT_EQ(Islands(of(30), apart), (Strings{"reduction: b", "reduction: a"}));
+}
+
 // Reductions as well, but for large ones, and not with what reduces nothing.
 TEST(SegmentTest, ReductionsAreIslands) {
   EXPECT_EQ(Islands(R"(input x: f32[8, 16]
