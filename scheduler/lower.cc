@@ -84,7 +84,7 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
               "there is a whole vector to bring ahead in every row");
     }
   }
-  if (!shape.batch.empty() && schedule.rows_per_cta() > 1) {
+  if (!shape.batch.empty() && schedule.takes_whole_sets() && schedule.rows_per_cta() > 1) {
     require(SymEq(Mod(shape.Extent(shape.RowsOfBatch()), schedule.rows_per_cta()), 0),
             absl::StrCat("a batch has its rows in sets of ", schedule.rows_per_cta()));
   }

@@ -4,6 +4,7 @@
 //   batch 0   CTA 0: rows 0, 2 ...    CTA 1: rows 1, 3 ...    two states of each column of batch 0
 //   batch 1   CTA 2: rows 0, 2 ...    CTA 3: rows 1, 3 ...    and of batch 1
 #include <algorithm>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
@@ -13,15 +14,45 @@
 namespace seam::reduction {
 namespace {
 
-// A CTA has whole sets of a batch's rows.
+// As many warps with rows of their own as share a batch's rows evenly, or false.
+bool ShareEvenly(int64_t rows, Schedule& s) {
+  Schedule t = s;
+  for (; t.row_warps >= 1; --t.row_warps) {
+    if (rows % t.rows_per_cta() != 0) continue;
+    s = t;
+    return true;
+  }
+  return false;
+}
+
+// Sets of as many rows as leave few threads of the last one without a row. Copies bring whole sets;
+// where that would take more lanes a row, threads load the rows.
 void DivideBatch(int64_t rows, Schedule& s) {
-  while (rows % s.rows_per_cta() != 0) {
-    if (s.row_warps > 1) {
-      --s.row_warps;
-    } else {
+  constexpr double kMostIdle = 0.15;
+  if (s.takes_whole_sets()) {
+    if (ShareEvenly(rows, s)) return;
+    while (s.blocks && !ShareEvenly(rows, s)) {
       s.lanes_per_row *= 2;
       s.registers = (s.registers + 1) / 2;
     }
+    if (s.blocks) return;
+    s.stages = 0;
+    s.reread = false;
+  }
+  const auto times = [&](int warps) {
+    Schedule t = s;
+    t.row_warps = warps;
+    const int64_t set = t.rows_per_cta();
+    return static_cast<double>(CeilDivide(rows, set) * set) / static_cast<double>(rows);
+  };
+  int best = s.row_warps;
+  for (int warps = s.row_warps; warps >= 1 && times(best) > 1 + kMostIdle; --warps) {
+    if (times(warps) < times(best)) best = warps;
+  }
+  s.row_warps = best;
+  while (s.row_warps == 1 && s.registers > 1 && 2 * rows <= s.rows_per_cta()) {
+    s.lanes_per_row *= 2;
+    s.registers = (s.registers + 1) / 2;
   }
 }
 
@@ -109,6 +140,11 @@ absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedu
                      ShareApart(sized, one.rows, s);
   const int threads = s.threads();
   DivideBatch(one.rows, s);
+  std::vector<const SymNode*> symbols;
+  for (AxisId a : shape.RowsOfBatch()) {
+    for (const SymNode* symbol : FreeSymbols(shape.axes.extent(a))) symbols.push_back(symbol);
+  }
+  AddMultiples(sized, symbols, s.rows_per_cta(), s);
   if (apart) {
     constexpr int kMostCtas = 32;
     s.min_ctas_per_sm = std::min(s.min_ctas_per_sm * threads / s.threads(), kMostCtas);
@@ -120,9 +156,9 @@ absl::Status ChooseBatches(const SizedGroup& sized, const KeptRows& rows, Schedu
 bool ChooseTeams(const SizedGroup& sized, Schedule& s) {
   const int64_t batches = std::max<int64_t>(1, sized.batches);
   const int64_t rows = std::max<int64_t>(1, sized.rows / batches);
-  if (rows % s.rows_per_cta() != 0) return false;
+  if (s.takes_whole_sets() && rows % s.rows_per_cta() != 0) return false;
   const int64_t resident = std::max<int64_t>(1, ResidentCtas(s, sized.context.device) / s.cluster);
-  const int64_t teams = TeamsOf(sized, batches, rows / s.rows_per_cta(), resident);
+  const int64_t teams = TeamsOf(sized, batches, CeilDivide(rows, s.rows_per_cta()), resident);
   s.grid = static_cast<int>(teams * s.cluster);
   return true;
 }

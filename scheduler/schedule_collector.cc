@@ -21,6 +21,10 @@ constexpr double kStepCost = 0.02;
 void ScheduleCollector::Add(const Schedule& s, double cost, int steps) {
   const GroupShape& shape = sized_.shape;
   if (s == chosen_ || !HoldsSections(shape, s) || !TakesBatches(shape, s)) return;
+  if (!shape.batch.empty() && s.takes_whole_sets() &&
+      sized_.rows / std::max<int64_t>(1, sized_.batches) % s.rows_per_cta() != 0) {
+    return;
+  }
   found_.push_back({cost * (1 + kStepCost * steps), s});
 }
 

@@ -22,9 +22,12 @@
 namespace seam {
 namespace {
 
-// Most expressions that a reader computes again to have one value.
-constexpr size_t kMaxCopiedExprs = 16;
+// Most expressions that a reader computes again to have one value, and most of these that compute.
+constexpr size_t kMaxCopiedExprs = 64;
+constexpr int kMaxArithmetic = 24;
 constexpr int kMaxRounds = 4;
+// The part of a kernel's time that is worth a change of it.
+constexpr double kLeastSaved = 0.01;
 
 bool CanCopy(const Fusion& f, ExprId e) {
   switch (f.info(e).op_class) {
@@ -45,7 +48,8 @@ struct Copying {
   std::vector<ExprId> exprs;   // That it does not compute yet; ascending.
   std::vector<ValId> exports;  // That their group hands out for it, and has not so far.
   int num_reads = 0;           // Values that it has not read so far.
-  double saved_bytes = 0;      // Of what it reads, less the price of its arithmetic.
+  double saved_bytes = 0;      // By the group, as bytes of traffic; less than 0 for more.
+  double least_saved = 0;      // That is worth a change of it.
   SchedulerKind scheduler = SchedulerKind::kNone;
 };
 
@@ -87,7 +91,7 @@ class Recomputation {
     if (!CanCopy(f_, f_.definition(v)) || s_.scheduler(from) == SchedulerKind::kAlias) return false;
     std::vector<Copying> all, some;
     double saved_by_all = s_.is_result(v) ? 0 : static_cast<double>(sizes_.Bytes(v));
-    double saved_by_some = 0;
+    double saved_by_some = 0, least_saved = 0;
     bool every = !s_.is_result(v);
     std::vector<ValId> exports;
     const auto readers = s_.readers(s_.buffer_of(v));
@@ -106,13 +110,14 @@ class Recomputation {
       }
       double saved = copying->saved_bytes;
       for (ValId u : copying->exports) saved -= static_cast<double>(sizes_.Bytes(u));
-      if (saved > 0) {
+      least_saved += copying->least_saved;
+      if (saved > copying->least_saved) {
         saved_by_some += saved;
         some.push_back(*copying);
       }
       all.push_back(*std::move(copying));
     }
-    if (every && saved_by_all > saved_by_some && saved_by_all > 0 &&
+    if (every && saved_by_all > saved_by_some && saved_by_all > least_saved &&
         Accepted(v, absl::MakeSpan(all)) && Apply(v, from, all, saved_by_all)) {
       return true;
     }
@@ -123,13 +128,14 @@ class Recomputation {
   }
 
   // The way back from the value to what the reader can read.
-  std::optional<Copying> Find(ValId v, GroupId from, GroupId reader) const {
+  std::optional<Copying> Find(ValId v, GroupId from, GroupId reader) {
     if (s_.scheduler(reader) != SchedulerKind::kPointwise &&
         s_.scheduler(reader) != SchedulerKind::kReduction) {
       return std::nullopt;
     }
     Copying copying{reader};
-    copying.saved_bytes = static_cast<double>(sizes_.Bytes(v));
+    double more_bytes = -static_cast<double>(sizes_.Bytes(v)), more_arithmetic = 0;
+    int computing = 0;
     copying.num_reads = -1;
     std::vector<ExprId> todo = {f_.definition(v)};
     absl::flat_hash_set<ExprId> seen(todo.begin(), todo.end());
@@ -139,8 +145,9 @@ class Recomputation {
       todo.pop_back();
       if (copying.exprs.size() == kMaxCopiedExprs || ordered_.contains(e)) return std::nullopt;
       copying.exprs.push_back(e);
-      copying.saved_bytes -= guard_.BytesOfArithmetic(f_, e) *
-                             static_cast<double>(sizes_.BytesAs(f_.result(e), DType::Bool));
+      computing += guard_.BytesOfArithmetic(f_, e) > 0;
+      if (computing > kMaxArithmetic) return std::nullopt;
+      more_arithmetic += Arithmetic(e);
       for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
         const ValId u = f_.operands(e)[i];
         const ExprId definition = f_.definition(u);
@@ -154,7 +161,7 @@ class Recomputation {
           continue;
         }
         if (!read.insert(u).second) continue;
-        copying.saved_bytes -= static_cast<double>(ReadBytes(f_, sizes_, e, i));
+        more_bytes += static_cast<double>(ReadBytes(f_, sizes_, e, i));
         ++copying.num_reads;
         if (in_memory) continue;
         if (s_.home(definition) != from) return std::nullopt;
@@ -162,7 +169,25 @@ class Recomputation {
       }
     }
     std::sort(copying.exprs.begin(), copying.exprs.end());
+    const auto bytes = static_cast<double>(MovedBytes(s_, sizes_, reader));
+    double arithmetic = 0;
+    for (ExprId e : s_.all_exprs({reader})) arithmetic += Arithmetic(e);
+    const double cost = Cost(bytes, arithmetic);
+    copying.saved_bytes = cost - Cost(bytes + more_bytes, arithmetic + more_arithmetic);
+    copying.least_saved = kLeastSaved * cost;
     return copying;
+  }
+
+  double Arithmetic(ExprId e) {  // In bytes.
+    --work_;
+    return guard_.BytesOfArithmetic(f_, e) *
+           static_cast<double>(sizes_.BytesAs(f_.result(e), DType::Bool));
+  }
+
+  // What a kernel takes, in bytes: threads compute while others wait for memory, but for a part.
+  static double Cost(double bytes, double arithmetic) {
+    constexpr double kInTheWay = 0.25;
+    return std::max(bytes, arithmetic) + kInTheWay * std::min(bytes, arithmetic);
   }
 
   // Whether all readers have schedulers with the copies, and plans that are as fast as before.

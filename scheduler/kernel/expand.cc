@@ -141,11 +141,11 @@ absl::Status Expander::Prepare() {
                                   : CeilDiv(rows_, at_.rows_per_cta) * (options_.split * cluster_);
   // A vector lies wholly inside or outside when both ends are multiples of it.
   const SymInt first = Substitute(at_.row, v_, 0);
-  const bool whole =
-      outer_ && ProvablyDivisible(rows_, vector_) && ProvablyDivisible(first, vector_);
-  const bool all = at_.rows_per_cta == 1 || !batches_.is_same(1) ||
+  const bool whole = outer_ && ProvablyDivisible(uneven_batch_rows_.value_or(rows_), vector_) &&
+                     ProvablyDivisible(first, vector_);
+  const bool all = at_.rows_per_cta == 1 || (!batches_.is_same(1) && !uneven_batch_rows_) ||
                    (options_.blocks && ProvablyDivisible(rows_, at_.rows_per_cta));
-  row_mask_ = all ? SymInt(1) : SymLt(whole ? first : at_.row, rows_);
+  row_mask_ = all ? SymInt(1) : IsThere(whole ? first : at_.row);
   PlaceRows();
   if (cluster_ > 1 && (options_.grid == 0 || outer_) && !MergesByRow()) {
     return absl::InternalError(

@@ -44,10 +44,11 @@ struct ExpandOptions {
   // column] of the buffer for Over::Rows, [nth] for Over::All. Rows that are not persistent, and
   // that Over::Rows folds, are a CTA's only ones.
   int grid = 0;
-  // With a grid: rows are those of so many batches, one after the other, of `batch_rows` each, a
-  // multiple of a CTA's rows. The grid is then for each batch, and states of reductions over rows
-  // are those of all of these CTAs, but for reductions of each batch: element
-  // [(nth * batches + batch) * columns + column] for the nth CTA of its grid.
+  // With a grid: rows are those of so many batches, one after the other, of `batch_rows` each; with
+  // stages or blocks a multiple of a CTA's rows, of which all are one batch's. The grid is then for
+  // each batch, and states of reductions over rows are those of all of these CTAs, but for
+  // reductions of each batch: element [(nth * batches + batch) * columns + column] for the nth CTA
+  // of its grid.
   SymInt batches = 1, batch_rows = 0;
   // Rows that bulk copies bring into shared memory ahead of the threads, the one in hand included;
   // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in

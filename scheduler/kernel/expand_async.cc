@@ -65,7 +65,7 @@ void Expander::BringOwnRows(SymInt turn) {
     const Access access = ClassifyAccess(at(space.importer->Import(value.index)), v_, vector_,
                                          DTypeBytes(value.dtype), BufferAlignment(value.buffer));
     const SymInt inside = SymAnd(at(space.importer->Import(value.predicate)), at(space.mask));
-    const SymInt of_rows = SymLt(Substitute(at(at_.row), v_, 0), rows_);
+    const SymInt of_rows = IsThere(Substitute(at(at_.row), v_, 0));
     const SymInt in_turn = options_.grid > 0 ? SymLt(turn, turns_) : SymInt(1);
     const SymInt predicate = SymAnd(inside, SymAnd(in_turn, of_rows));
     if (predicate.is_same(0)) continue;

@@ -163,7 +163,7 @@ void Expander::FoldAlike(const KeptFold& fold, const std::vector<int>& reduction
     const SymInt column = first.is_same(0) ? block : Mod(block, kept);
     SymInt leads = SymAnd(SymLt(item, items), SymEq(member, 0));
     if (!whole) leads = SymAnd(leads, SymLt(number, blocks));
-    if (rows > 1) leads = SymAnd(leads, SymLt(row, rows_));
+    if (rows > 1) leads = SymAnd(leads, IsThere(row));
     const SymInt to = (row * cluster_ + rank_) * kept + column;
     std::vector<Accumulator> states;
     for (int id : reductions) {

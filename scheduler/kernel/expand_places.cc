@@ -33,7 +33,11 @@ absl::Status Expander::PlaceThreads() {
     const SymInt rows = batched ? base_->Import(options_.batch_rows) : rows_;
     batch_ = batched ? FloorDiv(team_, teams_) : SymInt(0);
     nth_team_ = batched ? Mod(team_, teams_) : team_;
-    sets_ = batched ? FloorDiv(rows, rows_per_cta) : CeilDiv(rows, rows_per_cta);
+    if (batched && options_.stages == 0 && !options_.blocks &&
+        !ProvablyDivisible(rows, rows_per_cta))
+      uneven_batch_rows_ = rows;
+    sets_ =
+        batched && !uneven_batch_rows_ ? FloorDiv(rows, rows_per_cta) : CeilDiv(rows, rows_per_cta);
     tickets_ = options_.tickets && CanPassTickets();
     if (tickets_) {
       turns_ = sets_;
@@ -44,7 +48,7 @@ absl::Status Expander::PlaceThreads() {
       turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows, rows_per_cta * teams_) - 1);
       set_ = SetInOrder(turn_);
     }
-    cta = set_;
+    cta = uneven_batch_rows_ ? turn_ * teams_ + nth_team_ : set_;
   }
   int64_t lane_bits = 1, warp_bits = 1;
   SymInt row = 0, row_local = 0, column = 0;
@@ -97,7 +101,7 @@ absl::Status Expander::PlaceThreads() {
       }
     }
   }
-  at_.row = row;
+  at_.row = FirstOfBatch() + row;
   at_.row_local = row_local;
   at_.column = column;
   if (options_.odd_run > 0) PlaceInPairs();

@@ -33,7 +33,7 @@ void Expander::PlaceRows() {
   view.at.column_warps = out_.threads / rows;
   view.at.column_warp = FloorDiv(out_.thread_x, rows);
   view.at.column_lane = 0;
-  view.row_mask = SymLt(view.at.row, rows_);
+  view.row_mask = IsThere(view.at.row);
   row_view_ = std::move(view);
 }
 

@@ -173,8 +173,8 @@ void Expander::LoadRowValues(SymInt turn, SymInt set) {
     Load load{fragment, slot};
     load.array = value.buffer;
     load.index = at(space.importer->Import(value.index));
-    load.predicate = SymAnd(SymAnd(at(space.importer->Import(value.predicate)), mask),
-                            SymLt(at(at_.row), rows_));
+    load.predicate =
+        SymAnd(SymAnd(at(space.importer->Import(value.predicate)), mask), IsThere(at(at_.row)));
     load.fill = FillOf(id);
     w_.Emit(load);
   };

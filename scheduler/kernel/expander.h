@@ -471,6 +471,11 @@ class Expander {
   int64_t SliceColumns() const { return CtaColumns() / options_.slices; }
   int64_t SliceUnits() const { return registers_ / options_.slices; }
   SymInt SliceOfUnit() const { return FloorDiv(u_, SliceUnits()); }
+  SymInt FirstOfBatch() const { return uneven_batch_rows_ ? batch_ * *uneven_batch_rows_ : 0; }
+  SymInt IsThere(SymInt row) const {  // Whether a row of a CTA's set is one of its.
+    return uneven_batch_rows_ ? SymLt(row - FirstOfBatch(), *uneven_batch_rows_)
+                              : SymLt(row, rows_);
+  }
   SymInt SetInOrder(SymInt turn) const { return batch_ * sets_ + turn * teams_ + nth_team_; }
   SymInt SetOf(SymInt turn);
   bool CanPassTickets() const;
@@ -587,6 +592,8 @@ class Expander {
   // cluster has in this one, and how many sets there are.
   SymInt turn_, turns_, set_, sets_;           // Sets: of a batch.
   SymInt batch_ = 0, batches_ = 1, nth_team_;  // Of the batch's teams.
+  // Rows of a batch that the last set of a batch has some of: all sets have their own batch's only.
+  std::optional<SymInt> uneven_batch_rows_;
   bool tickets_ = false;                // Sets of rows are taken by ticket, but for the first ones.
   int tickets_array_ = -1;              // Shared: the sets of the turns that come next.
   int next_ticket_ = -1;                // Of the team's first thread.

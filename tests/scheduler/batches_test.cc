@@ -61,6 +61,42 @@ TEST(Batches, OfSlowRowsAndOfFastOnes) {
   }
 }
 
+// Short rows, as many a batch as no number of threads divides: the last set of each batch is not
+// full, and what lies behind it is another batch's.
+TEST(Batches, OfAnyNumberOfRows) {
+  testing::Part part;
+  for (const int folded : {0, 1}) {
+    for (const int64_t rows : {2, 7, 31, 197, 1025}) {
+      for (const int64_t n : {2, 16, 65, 128}) {
+        if (!part.TakesNext()) continue;
+        const int64_t a = folded == 0 ? rows : 3, b = folded == 0 ? 3 : rows;
+        ExpectRight(Text(folded), {.sizes = {{"A", a}, {"B", b}, {"N", n}}});
+      }
+    }
+  }
+}
+
+// They get no more lanes a row than they have vectors for that.
+TEST(Batches, OfAnyNumberOfRowsKeepTheirLanes) {
+  const absl::StatusOr<Fusion> group = ParseFusion(R"(fusion short {
+  symbol A
+  symbol B
+  input x: bf16[A, B, 16]
+  p = softmax(cast(x, dtype=f32), axes=[2])
+  m = sum(p, axes=[1])
+  output m
+})");
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const int64_t b : {197, 1024, 2049}) {
+    const ScheduleContext context{.sizes = {4096, b}, .device = *FindDevice("h100")};
+    const absl::StatusOr<Schedule> s =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_LE(s->lanes_per_row * s->warps_per_row, 2) << b << ": " << s->ToString();
+    EXPECT_LT(CeilDivide(b, s->rows_per_cta()) * s->rows_per_cta(), b + b / 6) << s->ToString();
+  }
+}
+
 TEST(Batches, EmptyAxesAndMisalignedBases) {
   for (const int folded : {0, 1}) {
     ExpectRight(Text(folded), {.sizes = {{"A", 0}, {"B", 4}, {"N", 8}}});
@@ -172,7 +208,7 @@ TEST(Batches, OfFewRowsAndOfShortOnes) {
   }
 }
 
-// Other schedules of batches share them by the same rule, and their sets of rows divide a batch.
+// Other schedules of batches share them by the same rule.
 TEST(Batches, AlternativesServeTheirSizes) {
   const absl::StatusOr<Fusion> group = ParseFusion(Text(0));
   ASSERT_TRUE(group.ok()) << group.status();
