@@ -255,10 +255,14 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // Where columns are kept, each row leaves states in memory, four bytes each at least, which are
   // read again; of each element of the rows two bytes are moved, or more.
   double states = 0, kept_columns = columns, of_batch = all;
+  bool sector_is_read_once = true;  // Not by CTAs of batches that lie beside each other.
   for (const AxisSet& kept : summary.kept) {
     const AxisSet both = Union(kept, *rows);
-    if (!IsSubset(*rows, kept))
-      of_batch = std::min(of_batch, all / elements(Intersection(kept, *rows)));
+    const AxisSet batch = Intersection(kept, *rows);
+    if (batch.size() < rows->size() && batch.size() < kept.size()) {
+      of_batch = std::min(of_batch, all / elements(batch));
+      sector_is_read_once &= !absl::c_linear_search(batch, fastest);
+    }
     // All columns, if others of the group's expressions run over more: views of what is larger.
     const bool all_columns = absl::c_any_of(summary.reductions, [&](ExprId e) {
       return axes.kept(e) == kept && axes.space(e) == both;
@@ -283,7 +287,10 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     of_row = std::min(of_row, double{kBusyElements} / beside);
   }
   const double busy = double{kBusyElements} * device.sms;
-  return std::min({1.0, of_batch / kBatchElements, num_rows * of_row / std::min(all, busy),
+  const double reads =
+      sector_is_read_once ? 1 : kSectorBytes / InputBytes(fusion, axes, summary).second;
+  return std::min({1.0, of_batch / kBatchElements, 1 / reads,
+                   num_rows * of_row / std::min(all, busy),
                    BusyAcross(fusion, axes, summary, *rows, columns, all, device)}) *
          all / (all + 4 * states);
 }

@@ -365,13 +365,51 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
   return OrPointsAlongMemory(sized, std::move(s));
 }
 
+// Short rows that read the same again and again, a matrix for each of many vectors, of which a CTA
+// moves so little that neither memory nor beginning CTAs is what takes time: several to a thread,
+// along the axis along which they load the least. `one`: what a row loads; of more than two tensors
+// threads held too much.
+absl::StatusOr<Schedule> FitShortRows(const SizedGroup& sized, const Loads& one, Schedule s) {
+  constexpr double kCtaBytes = 1024, kMostOfAll = 0.85;
+  constexpr int kMostElements = 64, kCtasOfSm = 16, kMostLanes = 4, kMostLoads = 2;
+  SEAM_ASSIGN_OR_RETURN(const int64_t bytes, MovedBytes(sized));
+  const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
+  const int lanes = s.lanes_per_row * s.warps_per_row;
+  if (lanes > kMostLanes || one.count > kMostLoads || s.grid > 0 || s.blocks || s.shift ||
+      static_cast<double>(bytes) >= kCtaBytes * static_cast<double>(ctas)) {
+    return s;
+  }
+  Schedule several = s;
+  several.registers = static_cast<int>(CeilDivide(VectorsOf(sized, s), lanes));
+  several.min_ctas_per_sm = 0;
+  for (int rows = kMostPoints; rows > 1; rows /= 2) {
+    if (rows * several.registers * several.vector > kMostElements ||
+        ctas / rows < kCtasOfSm * sized.context.device.sms) {
+      continue;
+    }
+    std::optional<Schedule> best;
+    double fewest = kMostOfAll * rows * one.count;
+    for (int along = 0; along < static_cast<int>(sized.shape.rows.size()); ++along) {
+      SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
+                            WithPoints(sized, several, along, rows));
+      if (!with) continue;
+      SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
+      if (!loads || loads->count >= fewest) continue;
+      best = with;
+      fewest = loads->count;
+    }
+    if (best) return *best;
+  }
+  return s;
+}
+
 absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
   Schedule two = s;
   two.points = 2;
   if (!s.persistent || s.outer || sized.shape.crossed() || !CheckSchedule(two).ok()) return s;
   const bool single = s.vector == 1;
   SEAM_ASSIGN_OR_RETURN(Loads loads, LoadsOf(sized, s));
-  if (loads.Most() < kWindow && !single) return s;
+  if (loads.Most() < kWindow && !single) return FitShortRows(sized, loads, std::move(s));
   const bool large = IsLarge(sized, s, loads);
   const int most_elements = large || single ? 16 : 64;
   Schedule one = s;
