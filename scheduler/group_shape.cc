@@ -480,8 +480,8 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   // that they lie behind in memory, unless that is the fastest of all.
   std::vector<AxisId> others;
   for (ValId v : group.outputs()) {
-    std::vector<AxisId> lie;
-    for (int d = 0; d < group.rank(v); ++d) Append(lie, axes.atoms(v, d));
+    const std::vector<AxisId> lie =
+        MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); });
     for (size_t i = 0; i < lie.size(); ++i) {
       if (Contains(shape.order, lie[i])) continue;
       const auto before = i > 0 ? absl::c_find(shape.order, lie[i - 1]) : shape.order.end();

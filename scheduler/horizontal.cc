@@ -205,6 +205,14 @@ absl::StatusOr<bool> HasRegisters(const Fusion& island, const ScheduleContext& c
   return words * s.threads() <= context.device.registers_per_sm;
 }
 
+// Whether an SM has the shared memory through which a CTA's warps merge their states.
+bool HasSharedMemory(const Fusion& island, const DeviceInfo& device, const Schedule& s) {
+  const absl::StatusOr<LaunchPlan> plan = seam::Lower(island, s);
+  return plan.ok() && absl::c_all_of(plan->launches, [&](const KernelLaunch& launch) {
+           return launch.kernel.SharedBytes() <= device.smem_bytes_per_cta;
+         });
+}
+
 }  // namespace
 
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes,
@@ -327,7 +335,10 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     }
     const Schedule wide = WithThreads(own, threads);
     SEAM_ASSIGN_OR_RETURN(const bool fits, HasRegisters(islands[i].fusion, sized[i].context, wide));
-    if (fits) own = wide;
+    if (fits && wide.threads() != own.threads() &&
+        HasSharedMemory(islands[i].fusion, context.device, wide)) {
+      own = wide;
+    }
   }
   return s;
 }

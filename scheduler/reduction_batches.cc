@@ -37,7 +37,7 @@ void DivideBatch(int64_t rows, Schedule& s) {
     }
     if (s.blocks) return;
     s.stages = 0;
-    s.reread = false;
+    s.reread = s.settled = false;
   }
   const auto times = [&](int warps) {
     Schedule t = s;

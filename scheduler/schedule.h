@@ -111,7 +111,8 @@ struct Schedule {
   int64_t rows_per_cta() const {
     return int64_t{32} / lanes_per_row * row_warps * (outer ? vector : 1);
   }
-  // Whether a set of rows is all of one batch, where rows are a batch's: as copies bring them.
+  // Whether all sets of a batch's rows have to be full, where rows are a batch's: as copies bring
+  // them.
   bool takes_whole_sets() const { return stages > 0 || blocks; }
   // Columns that a CTA covers at once.
   int64_t columns_per_step() const {

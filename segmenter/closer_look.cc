@@ -163,7 +163,7 @@ class Look {
   }
   bool IsHere(ExprId e) const { return std::binary_search(exprs_.begin(), exprs_.end(), e); }
 
-  // What is above needs its own points: results of reductions are read where they are.
+  // What is above is run over at its own points: results of reductions are read where they are.
   void FindReduced() {
     for (size_t n = 0; n < exprs_.size(); ++n) {
       const ExprId e = exprs_[n];

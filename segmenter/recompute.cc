@@ -1,4 +1,4 @@
-// Recompute: who reads a value computes it again, where that moves fewer bytes than to write and to
+// Recompute: who reads a value computes it again, where that takes less time than to write and to
 // read it.
 //
 //   before:  { y = x * c  rows(y) }  { cols(y) }              y is written and read

@@ -173,8 +173,10 @@ void Expander::LoadRowValues(SymInt turn, SymInt set) {
     Load load{fragment, slot};
     load.array = value.buffer;
     load.index = at(space.importer->Import(value.index));
-    load.predicate =
-        SymAnd(SymAnd(at(space.importer->Import(value.predicate)), mask), IsThere(at(at_.row)));
+    // The row behind a batch's last one is the next one's.
+    const SymInt in_batch = batches_.is_same(1) ? SymInt(1) : SymLt(turn, turns_);
+    load.predicate = SymAnd(SymAnd(at(space.importer->Import(value.predicate)), mask),
+                            SymAnd(IsThere(at(at_.row)), in_batch));
     load.fill = FillOf(id);
     w_.Emit(load);
   };

@@ -592,7 +592,7 @@ class Expander {
   // cluster has in this one, and how many sets there are.
   SymInt turn_, turns_, set_, sets_;           // Sets: of a batch.
   SymInt batch_ = 0, batches_ = 1, nth_team_;  // Of the batch's teams.
-  // Rows of a batch that the last set of a batch has some of: all sets have their own batch's only.
+  // Rows of a batch, where they do not fill its last set: no set has rows of two batches.
   std::optional<SymInt> uneven_batch_rows_;
   bool tickets_ = false;                // Sets of rows are taken by ticket, but for the first ones.
   int tickets_array_ = -1;              // Shared: the sets of the turns that come next.

@@ -97,6 +97,24 @@ TEST(Batches, OfAnyNumberOfRowsKeepTheirLanes) {
   }
 }
 
+// What is loaded once a row comes a turn ahead, but not for the rows of the next batch.
+TEST(Batches, LoadNothingForTheNextBatch) {
+  ExpectRight(R"(fusion ahead {
+  symbol A
+  symbol B
+  symbol N
+  input x: f16[A, B, N]
+  input w: f32[A]
+  f = cast(x, dtype=f32)
+  y = f * rsqrt(mean(f * f, axes=[2], keepdims=true) + 0.01) * w[:, None, None]
+  s = sum(y, axes=[0])
+  v = variance(y, axes=[0])
+  output s
+  output v
+})",
+              {.sizes = {{"A", 12}, {"B", 5}, {"N", 64}}});
+}
+
 TEST(Batches, EmptyAxesAndMisalignedBases) {
   for (const int folded : {0, 1}) {
     ExpectRight(Text(folded), {.sizes = {{"A", 0}, {"B", 4}, {"N", 8}}});
