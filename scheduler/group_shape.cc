@@ -474,7 +474,6 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   const auto is_run_over = [&](AxisId a) { return absl::c_binary_search(run_over, a); };
   absl::c_copy_if(logical, std::back_inserter(shape.order),
                   [&](AxisId a) { return !Contains(memory, a) && is_run_over(a); });
-  const auto num_slower = static_cast<int64_t>(shape.order.size());
   Append(shape.order, memory);
   // Axes that only results have, as those of halves of a row that change places: behind the one
   // that they lie behind in memory, unless that is the fastest of all.
@@ -496,7 +495,8 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   for (AxisId a : run_over) {
     if (!Contains(shape.order, a)) Append(others, {a});
   }
-  shape.order.insert(shape.order.begin() + num_slower, others.begin(), others.end());
+  const auto fast = memory.empty() ? shape.order.end() : absl::c_find(shape.order, memory.front());
+  shape.order.insert(fast, others.begin(), others.end());
 
   AxisSet kept = shape.reduces ? axes.kept(reductions[0]) : CommonAxes(group, axes);
   AxisSet batch;

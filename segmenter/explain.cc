@@ -277,9 +277,10 @@ class Explainer {
     const std::vector<ExprId> exprs = s_.all_exprs(members);
     const Decision d =
         CanScheduleAs(SchedulerKind::kNone, guard_, f_, s_.axes(), s_.facts(), exprs);
-    if (d.ok || IslandsOf(f_, s_.axes(), s_.facts(), exprs).size() < 2) return d;
-    const Decision islands =
-        CanScheduleAs(SchedulerKind::kHorizontal, guard_, f_, s_.axes(), s_.facts(), exprs);
+    if (d.ok) return d;
+    const std::vector<std::vector<ExprId>> parts = IslandsOf(f_, s_.axes(), s_.facts(), exprs);
+    if (parts.size() < 2) return d;
+    const Decision islands = CanScheduleIslands(guard_, f_, s_.axes(), s_.facts(), parts);
     const bool says_more =
         islands.ok || (d.reason == ReasonCode::kUnconnected && islands.reason != d.reason);
     return says_more ? islands : d;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -55,8 +56,9 @@ class Parts {
         if (at != place_.end() && !carried_[at->second]) continue;
         if (at != place_.end()) takers[at->second].insert(takers[n].begin(), takers[n].end());
         if (!facts_.connects_readers[v.index()]) continue;
+        const std::optional<Read> read = ReadBy(n, v);
         for (size_t root : takers[n]) {
-          if (!IsWhole(ReadAxes(n, v), root)) continue;
+          if (!IsWhole(read ? read->axes : AxisSet(), root)) continue;
           if (fusion_.op(exprs_[n]) == OpKind::Slice) {
             readers[v].slices.emplace_back(exprs_[n], root);
           } else {
@@ -85,18 +87,10 @@ class Parts {
     for (size_t n = 0; n < exprs_.size(); ++n) {
       if (carried_[n]) continue;
       for (ValId v : fusion_.operands(exprs_[n])) {
-        const AxisSet read = ReadAxes(n, v);
-        bool slices = fusion_.op(exprs_[n]) == OpKind::Slice;
-        auto at = place_.find(v);
-        for (; at != place_.end() && carried_[at->second]; at = place_.find(v)) {
-          const ExprId e = exprs_[at->second];
-          slices |= fusion_.op(e) == OpKind::Slice;
-          if (fusion_.operands(e).empty()) break;
-          v = fusion_.operands(e)[0];
-        }
-        if (at == place_.end() && facts_.connects_readers[v.index()] && !slices &&
-            IsWhole(read, Root(n))) {
-          values.insert(v);
+        const std::optional<Read> read = ReadBy(n, v);
+        if (read && !read->sliced && facts_.connects_readers[read->val.index()] &&
+            IsWhole(read->axes, Root(n))) {
+          values.insert(read->val);
         }
       }
     }
@@ -146,23 +140,35 @@ class Parts {
     }
   }
 
-  // Along which axes memory is read by reading `v` for the n-th expression.
-  AxisSet ReadAxes(size_t n, ValId v) const {
-    const auto at = place_.find(v);
-    if (at != place_.end()) {  // Carried.
-      const ExprId e = exprs_[at->second];
-      return fusion_.operands(e).empty() ? AxisSet() : ReadAxes(at->second, fusion_.operands(e)[0]);
+  // What others computed that the n-th expression reads by reading `v`, through what is carried.
+  struct Read {
+    ValId val;
+    AxisSet axes;         // Along which memory is read.
+    bool sliced = false;  // Through a slice.
+  };
+  // None for what is computed here, or of nothing.
+  std::optional<Read> ReadBy(size_t n, ValId v) const {
+    Read read{v};
+    for (;;) {
+      read.sliced |= fusion_.op(exprs_[n]) == OpKind::Slice;
+      const auto at = place_.find(read.val);
+      if (at == place_.end()) break;
+      n = at->second;
+      if (!carried_[n] || fusion_.operands(exprs_[n]).empty()) return std::nullopt;
+      read.val = fusion_.operands(exprs_[n])[0];
     }
     const ExprId e = exprs_[n];
-    if (fusion_.op(e) == OpKind::Slice) return axes_.axes(fusion_.result(e));
-    AxisSet read;
+    if (fusion_.op(e) == OpKind::Slice) {
+      read.axes = axes_.axes(fusion_.result(e));
+      return read;
+    }
     for (int i = 0; i < static_cast<int>(fusion_.operands(e).size()); ++i) {
-      for (int d = 0; fusion_.operands(e)[i] == v && d < fusion_.rank(v); ++d) {
-        for (AxisId axis : axes_.operand_atoms(e, i, d)) read.push_back(axis);
+      for (int d = 0; fusion_.operands(e)[i] == read.val && d < fusion_.rank(read.val); ++d) {
+        for (AxisId axis : axes_.operand_atoms(e, i, d)) read.axes.push_back(axis);
       }
     }
-    absl::c_sort(read);
-    read.erase(std::unique(read.begin(), read.end()), read.end());
+    absl::c_sort(read.axes);
+    read.axes.erase(std::unique(read.axes.begin(), read.axes.end()), read.axes.end());
     return read;
   }
 
@@ -237,14 +243,20 @@ std::vector<ValId> ConnectingReads(const Fusion& fusion, const AxisMap& axes,
   return Parts(fusion, axes, facts, exprs).ConnectingReads();
 }
 
+Decision CanScheduleIslands(const SchedulabilityGuard& guard, const Fusion& fusion,
+                            const AxisMap& axes, const ValueFacts& facts,
+                            absl::Span<const std::vector<ExprId>> islands) {
+  std::vector<GroupSummary> summaries;
+  for (const std::vector<ExprId>& island : islands)
+    summaries.push_back(Summarize(fusion, axes, facts, island));
+  return guard.CanScheduleIslands(fusion, axes, summaries);
+}
+
 Decision CanScheduleAs(SchedulerKind as, const SchedulabilityGuard& guard, const Fusion& fusion,
                        const AxisMap& axes, const ValueFacts& facts,
                        absl::Span<const ExprId> exprs) {
   if (as != SchedulerKind::kHorizontal) return AskGuard(guard, fusion, axes, facts, exprs);
-  std::vector<GroupSummary> islands;
-  for (const std::vector<ExprId>& island : IslandsOf(fusion, axes, facts, exprs))
-    islands.push_back(Summarize(fusion, axes, facts, island));
-  return guard.CanScheduleIslands(fusion, axes, islands);
+  return CanScheduleIslands(guard, fusion, axes, facts, IslandsOf(fusion, axes, facts, exprs));
 }
 
 }  // namespace seam

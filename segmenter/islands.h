@@ -24,7 +24,7 @@ inline constexpr int64_t kMostReducedBytes = int64_t{16} << 20;
 // The islands of a group of these expressions (ascending, each once). Expressions are ascending;
 // views, broadcasts and wider copies of what others computed are in every island that uses them,
 // and so is what is weightless, of which what no island uses is one more. Linear in the expressions
-// for each island, and in pairs of slices of one value.
+// for each island, in chains of such views, and in pairs of slices of one value.
 std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const AxisMap& axes,
                                            const ValueFacts& facts, absl::Span<const ExprId> exprs);
 
@@ -32,6 +32,11 @@ std::vector<std::vector<ExprId>> IslandsOf(const Fusion& fusion, const AxisMap& 
 // slices are concerned. Ascending. Linear.
 std::vector<ValId> ConnectingReads(const Fusion& fusion, const AxisMap& axes,
                                    const ValueFacts& facts, absl::Span<const ExprId> exprs);
+
+// What the guard says of these islands side by side.
+Decision CanScheduleIslands(const SchedulabilityGuard& guard, const Fusion& fusion,
+                            const AxisMap& axes, const ValueFacts& facts,
+                            absl::Span<const std::vector<ExprId>> islands);
 
 // What the guard says of a group of these expressions for the scheduler `as`: of its islands for
 // kHorizontal, of the whole for all others.

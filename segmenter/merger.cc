@@ -224,10 +224,10 @@ bool Merger::TryIslands(const char* pass, absl::Span<const GroupId> members) {
   if (!status_.ok()) return false;
   // Copies that meet may connect what was apart, so it is the union that is asked about.
   Placement placement;
-  const std::vector<ExprId> exprs = s_.all_exprs(members);
-  Decision decision =
-      CanScheduleAs(SchedulerKind::kHorizontal, guard_, s_.fusion(), s_.axes(), s_.facts(), exprs);
-  if (decision.ok && IslandsOf(s_.fusion(), s_.axes(), s_.facts(), exprs).size() < members.size()) {
+  const std::vector<std::vector<ExprId>> islands =
+      IslandsOf(s_.fusion(), s_.axes(), s_.facts(), s_.all_exprs(members));
+  Decision decision = CanScheduleIslands(guard_, s_.fusion(), s_.axes(), s_.facts(), islands);
+  if (decision.ok && islands.size() < members.size()) {
     decision = Decision::Refuse(SchedulerKind::kHorizontal, ReasonCode::kNoGain, {},
                                 "what some of them read in common would make one island of these");
   }
