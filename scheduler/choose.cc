@@ -134,7 +134,9 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
     SymInt results = 1;
     for (AxisId a : sized.shape.axes.kept(ExprId(i))) results *= sized.shape.axes.extent(a);
     SEAM_ASSIGN_OR_RETURN(const int64_t n, sizes.Of(results));
-    sized.finished = std::max(sized.finished, n);
+    const bool of_all = !sized.shape.batch.empty() && !sized.shape.KeepsBatches(ExprId(i));
+    int64_t& most = of_all ? sized.whole : sized.finished;
+    most = std::max(most, n);
   }
   SEAM_ASSIGN_OR_RETURN(const TensorBytes tensors, BytesOfTensors(group, sizes));
   for (ValId v : LargeOf(tensors)) {

@@ -22,7 +22,8 @@ struct SizedGroup {
   int64_t run = 1;             // Columns that are neighbours in memory, up to the next row axis,
   int64_t beside = 1;          // and rows that lie beside each other then.
   int64_t batches = 1;         // Of rows (GroupShape::batch).
-  int64_t finished = 0;        // The most results of a reduction that crosses rows.
+  int64_t finished = 0;        // The most results of a reduction that crosses rows,
+  int64_t whole = 0;           // and of one that crosses those of all batches, if there are any.
   // Of the large tensors: bytes of an element of the widest and of the narrowest dtype, how many
   // of them are inputs and outputs, and the 32-bit registers that hold an element of each input.
   int widest_bytes = 1, narrowest_bytes = 8, large_inputs = 0, large_outputs = 0;

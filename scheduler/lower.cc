@@ -120,9 +120,10 @@ struct Stage {
 };
 
 // For merging up to so many states of each result, or, if 0, any number: neighbouring results to
-// neighbouring lanes, or, where there is one result, a CTA for its states. A thread has the loads
-// of eight states under way.
-Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64_t states) {
+// neighbouring lanes, so many for each, or, where there is one result, a CTA for its states. A
+// thread has the loads of eight states under way.
+Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int lanes,
+                        int64_t states) {
   Schedule s = schedule;
   s.grid = 0;
   s.cluster = s.neighbours = 1;
@@ -134,7 +135,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64
   s.tiles = false;
   s.vector = 1;
   s.outer = shape.outer;
-  s.lanes_per_row = shape.rows.empty() ? 32 : schedule.finish_lanes;
+  s.lanes_per_row = shape.rows.empty() ? 32 : lanes;
   s.warps_per_row = schedule.threads() / 32;
   s.row_warps = 1;
   const int sharing = s.lanes_per_row * s.warps_per_row;
@@ -148,7 +149,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int64
 // that are in a warp's lanes at once, since a CTA would exchange those of one after the other.
 Schedule FinishParts(const Schedule& schedule, const GroupShape& shape) {
   constexpr int kMostStates = 256;
-  Schedule s = FinishSchedule(schedule, shape, schedule.split);
+  Schedule s = FinishSchedule(schedule, shape, schedule.finish_lanes, schedule.split);
   if (schedule.split > kMostStates) return s;
   s.lanes_per_row = 32;
   s.warps_per_row = 1;
@@ -200,7 +201,9 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
     if (!shape.finished[v.index()] || absl::c_linear_search(kept, axes)) continue;
     kept.push_back(axes);
     const GroupShape finished = FinishedShape(shape, axes);
-    stages.push_back({finished, FinishSchedule(schedule, finished, states), trace,
+    const bool of_all = !shape.batch.empty() && !absl::c_binary_search(axes, shape.batch.front());
+    const int lanes = of_all ? schedule.whole_lanes : schedule.finish_lanes;
+    stages.push_back({finished, FinishSchedule(schedule, finished, lanes, states), trace,
                       absl::StrCat("_finish", kept.size() - 1)});
   }
   return stages;

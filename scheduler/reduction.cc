@@ -82,6 +82,13 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
          states > kManyStates * s.finish_lanes && sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
   }
+  // A result of all batches has a state of each of their CTAs: lanes have some to go through, more
+  // where fewer lanes would read 32 bytes at once.
+  const int64_t left = sized.batches * s.places() / (s.threads() / 32);
+  while (sized.whole > 0 && s.whole_lanes < 32 &&
+         left > (s.whole_lanes < 4 ? 8 : 64) * s.whole_lanes) {
+    s.whole_lanes *= 2;
+  }
   // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and behind
   // several turns, which copies bring ahead, states of columns are finished sooner by one that
   // begins while the one before ends. Source: docs/schedulers.md, "Few turns".

@@ -82,7 +82,8 @@ struct Schedule {
   int staggered = 0;  // so many of them, which the device holds at once. 0: all at once.
   bool settled = false;  // With stages: what is loaded in front of the turns is awaited there, not
                          // where a turn first reads it, while its own loads are under way.
-  int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged.
+  int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged;
+  int whole_lanes = 1;   // one of all batches, where these have left states each.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
                             // for a grid that the device holds at once; else kernels of their own.
                             // The phases are launched together or one after the other, as the
@@ -172,7 +173,7 @@ struct Schedule {
 //  - points is a power of two up to 16, of rows that a CTA each has and its threads load, and which
 //    nothing crosses (points > 1: grid and stages 0, split 1 of a reduction, cluster and neighbours
 //    1, not tiles, blocks, async or shift); so are those with all of an axis, which is not `along`;
-//  - finish_lanes is a power of two up to 32;
+//  - finish_lanes and whole_lanes are powers of two up to 32;
 //  - held is 0 to 1024, and what stays does so between phases of CTAs that share rows (held: split
 //    above 1, one_launch);
 //  - a fact's multiple is at least 1.

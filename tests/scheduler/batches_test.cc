@@ -243,6 +243,29 @@ TEST(Batches, AlternativesServeTheirSizes) {
   }
 }
 
+// A thread by itself would add up one row's values after the other, with every rounding's error.
+TEST(Batches, SharedStatesOfAllBatches) {
+  const std::string text = R"(fusion g {
+  symbol A
+  symbol B
+  input x: f32[A, 1, B, 128]
+  y = x * rsqrt(mean(x * x, axes=[3], keepdims=true) + 0.01)
+  mean, m2, count = welford(y, axes=[0, 1, 2])
+  most = amax(y, axes=[1])
+  output mean
+  output m2
+  output most
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kReduction)
+          ->choose(*group, {.sizes = {7, 49}, .device = Devices()[0]});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_GE(s->whole_lanes, 4) << s->ToString();
+  ExpectRight(text, {.sizes = {{"A", 7}, {"B", 49}}});
+}
+
 TEST(Batches, TwoKindsAreRefused) {
   const absl::StatusOr<Fusion> group =
       ParseFusion(Text(1, "  other = sum(g, axes=[0])\n  output other\n"));
