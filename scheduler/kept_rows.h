@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "scheduler/choose.h"
 #include "scheduler/kernel/kept_window.h"
+#include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/trace.h"
 
 namespace seam {
@@ -48,6 +49,8 @@ class KeptRows {
   // exponentials in the pass of its maximum (Schedule::online), for an exponential more of each
   // element.
   bool GainsOnline(const Schedule& s) const;
+  // Of shifted rows: whether what is loaded first is put together from neighbouring words.
+  bool JoinsFirstLoad() const { return kernel::IsFirstLoadElsewhere(traced_.tile); }
   int online_sums() const { return online_sums_; }  // That may be folded so.
 
   // Bytes of shared memory for one turn's rows, as far as bulk copies can bring them. A kernel that

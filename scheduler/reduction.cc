@@ -229,7 +229,7 @@ absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
   return s;
 }
 
-absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
+absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, bool may_shift) {
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
@@ -252,7 +252,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
   if (sized.shape.batch.empty()) {
     SEAM_ASSIGN_OR_RETURN(in_blocks, ChooseBlocks(sized, s));
   }
-  if (!in_blocks && GainsByShift(sized, rows, limit, s)) {
+  if (may_shift && !in_blocks && GainsByShift(sized, rows, limit, s)) {
     Schedule shifted = s;
     shifted.shift = true;
     SEAM_ASSIGN_OR_RETURN(const KeptRows shifted_rows, ChooseAccess(sized, limit, shifted));
@@ -315,7 +315,8 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
     SEAM_RETURN_IF_ERROR(choose_inner(s));
   }
   if (s.cluster == 1) FitKept(sized, rows, s);
-  if (!folds_few) SEAM_RETURN_IF_ERROR(ShareFewRows(sized, s));
+  if (!folds_few || CtasOf(sized, s) < sized.context.device.sms)
+    SEAM_RETURN_IF_ERROR(ShareFewRows(sized, s));
   if (sized.shape.crossed() && !s.outer && !s.shift && s.grid == 0) {
     const int64_t ctas = CeilDivide(std::max<int64_t>(sized.rows, 1), s.rows_per_cta());
     s.grid =
@@ -354,8 +355,9 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s) {
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
   Schedule s;
   s.kind = SchedulerKind::kReduction;
-  const auto choose = [](const SizedGroup& sized, const Schedule& s) -> absl::StatusOr<Schedule> {
-    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s));
+  const auto choose = [](const SizedGroup& sized, const Schedule& s,
+                         bool may_shift = true) -> absl::StatusOr<Schedule> {
+    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s, may_shift));
     const DeviceInfo& device = sized.context.device;
     const int most = std::max(1, device.max_threads_per_sm / chosen.threads());
     chosen.min_ctas_per_sm = std::min(chosen.min_ctas_per_sm, most);
@@ -395,7 +397,13 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(group, context));
     if (tiles) return *std::move(tiles);
   }
-  return FitStencilOfRows(sized, std::move(chosen));
+  if (!chosen.shift) return FitStencilOfRows(sized, std::move(chosen));
+  // Single elements that rows share are fewer loads than vectors put together.
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
+  if (!rows.JoinsFirstLoad()) return chosen;
+  SEAM_ASSIGN_OR_RETURN(Schedule single, choose(sized, s, /*may_shift=*/false));
+  SEAM_ASSIGN_OR_RETURN(single, FitStencilOfRows(sized, std::move(single)));
+  return single.points > 1 ? single : chosen;
 }
 
 }  // namespace seam::reduction

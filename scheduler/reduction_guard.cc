@@ -169,6 +169,11 @@ double BusyAcross(const Fusion& fusion, const AxisMap& axes, const GroupSummary&
   return std::clamp(ctas / device.sms, 1.0 / device.sms, 1.0);
 }
 
+bool FoldsEverything(const GroupSummary& summary) {
+  return !summary.kept.empty() &&
+         absl::c_all_of(summary.kept, [](const AxisSet& kept) { return kept.empty(); });
+}
+
 }  // namespace
 
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
@@ -233,6 +238,10 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // to 32x32 elements behind a softmax of each row (2026-11-28), 345 us for 262,144 of 64 elements,
   // 82 for 65,536 of 256.
   constexpr double kBatchElements = 1024;
+  // One row has no tiles: a tensor that lies across the others is accessed in single elements, of a
+  // sector each. Source: docs/schedulers.md, "One row".
+  constexpr double kAcross = 0.2;
+  if (FoldsEverything(summary) && summary.turns) return kAcross;
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   if (ArePooled(fusion, axes, summary.reductions)) return 1;  // No rows at all.

@@ -174,8 +174,8 @@ absl::Status CheckSchedule(const Schedule& s) {
               (s.tiles || s.blocks || s.async || s.shift || s.grid > 0 || s.cluster > 1 ||
                s.neighbours > 1 || (s.kind == SchedulerKind::kReduction && s.split > 1)))) {
     broken = "points is no power of two up to 16, of rows that their threads load and hold";
-  } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32 ||
-             !power_of_two(s.whole_lanes) || s.whole_lanes > 32) {
+  } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32 || !power_of_two(s.whole_lanes) ||
+             s.whole_lanes > 32) {
     broken = "finish_lanes or whole_lanes is no power of two up to 32";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {
     broken = "only between the phases of one kernel in which CTAs share rows steps are held";

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -53,6 +54,8 @@ class AtomForest {
   };
   bool Join(Node a, Node b, int depth);
   bool JoinProducts(absl::Span<const Node> a, absl::Span<const Node> b, int depth);
+  std::optional<bool> JoinParts(absl::Span<const Node> wholes, absl::Span<const Node> parts,
+                                int depth);
   bool Split(Node n, Node first, Node second, int depth, bool first_is_outer);
   bool Contains(Node whole, Node part);
   const NodeList& Flatten(Node root, int depth);

@@ -191,6 +191,7 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
       values.push_back({fusion.result(e, r), false, 0, upstream});
     ++s.num_exprs;
     s.views_only &= MakesView(fusion, e);
+    s.turns |= fusion.op(e) == OpKind::Permute;
     s.library |= c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication;
     s.barrier |= c == OpClass::Barrier;
   }

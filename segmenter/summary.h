@@ -30,6 +30,7 @@ struct GroupSummary {
   int num_exprs = 0;
   int num_reductions = 0;
   bool views_only = false;  // Every expression makes a view (a candidate for alias).
+  bool turns = false;       // Some expression has its operand's axes in another order.
   bool library = false;     // A library call; alone by rule.
   bool barrier = false;     // A segment_set; alone by rule.
   bool connected = true;    // One component through data edges or shared inputs.

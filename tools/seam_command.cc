@@ -147,8 +147,15 @@ absl::StatusOr<std::string> ReadInput(const std::string& path) {
   if (file == nullptr) return failed();
   std::string content;
   char buffer[1 << 16];
-  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), file)) content.append(buffer, n);
-  const absl::Status status = std::ferror(file) != 0 ? failed() : absl::OkStatus();
+  const auto most = static_cast<size_t>(kMaxTextBytes);
+  while (content.size() <= most) {
+    const size_t n = std::fread(buffer, 1, sizeof(buffer), file);
+    if (n == 0) break;
+    content.append(buffer, n);
+  }
+  absl::Status status = std::ferror(file) != 0 ? failed() : absl::OkStatus();
+  if (content.size() > most)
+    status = absl::InvalidArgumentError(absl::StrCat(path, " is longer than ", most, " bytes"));
   if (file != stdin) std::fclose(file);
   if (!status.ok()) return status;
   return content;

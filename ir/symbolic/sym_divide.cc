@@ -142,7 +142,7 @@ std::optional<std::vector<SymInt>> DivisionsOfOne(const Poly& p) {
 // is not so.
 std::optional<Poly> InDigits(const Poly& p) {
   const std::optional<std::vector<SymInt>> divisions = DivisionsOfOne(p);
-  if (!divisions || divisions->size() < 2) return std::nullopt;
+  if (!divisions || divisions->empty()) return std::nullopt;
   Poly digits, rest = p;
   // What is left of x, the number that it has been divided by, and what multiplies it.
   SymInt high = (*divisions)[0].node()->children[0];

@@ -1,9 +1,21 @@
 #include "scheduler/kernel/rows_ahead.h"
 
+#include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
 #include "scheduler/kernel/access.h"
 
 namespace seam::kernel {
 namespace {
+
+// Where rows start that are accessed along the columns, if they are.
+std::optional<SymInt> StartOf(const TileKernel& tile, SymInt index) {
+  for (const TileSpace& space : tile.spaces) {
+    if (!space.column.is_symbolic() || space.whole || !DependsOn(index, space.column)) continue;
+    const SymInt start = Substitute(index, space.column, 0);
+    if ((index - start).is_same(space.column)) return start;
+  }
+  return std::nullopt;
+}
 
 // Columns of a row before the first of its body.
 SymInt HeadOf(const TileKernel& tile, int body) {
@@ -81,15 +93,34 @@ std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
 }  // namespace
 
 SymInt RowStart(const TileKernel& tile) {
+  struct Candidate {
+    SymInt start;
+    size_t votes = 0;
+  };
+  absl::InlinedVector<Candidate, 4> candidates;
+  const auto vote = [&](SymInt index, size_t votes) {
+    const std::optional<SymInt> start = StartOf(tile, index);
+    if (!start) return;
+    auto it =
+        absl::c_find_if(candidates, [&](const Candidate& c) { return c.start.is_same(*start); });
+    if (it == candidates.end()) it = candidates.insert(it, {*start});
+    it->votes += votes;
+  };
+  for (const TileValue& v : tile.values) {
+    if (v.kind == TileKind::Load && v.lets.empty()) vote(v.index, 1);
+  }
+  for (const TileStore& s : tile.stores) vote(s.index, tile.values.size());
+  const auto most = absl::c_max_element(
+      candidates, [](const Candidate& a, const Candidate& b) { return a.votes < b.votes; });
+  return most == candidates.end() ? SymInt(0) : most->start;
+}
+
+bool IsFirstLoadElsewhere(const TileKernel& tile) {
   for (const TileValue& v : tile.values) {
     if (v.kind != TileKind::Load || !v.lets.empty()) continue;
-    for (const TileSpace& space : tile.spaces) {
-      if (!space.column.is_symbolic() || space.whole || !DependsOn(v.index, space.column)) continue;
-      const SymInt start = Substitute(v.index, space.column, 0);
-      if ((v.index - start).is_same(space.column)) return start;
-    }
+    if (const auto start = StartOf(tile, v.index)) return !start->is_same(RowStart(tile));
   }
-  return 0;
+  return false;
 }
 
 std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta,

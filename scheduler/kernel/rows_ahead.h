@@ -15,8 +15,12 @@
 
 namespace seam::kernel {
 
-// The index of a row's first element, for the first load along the columns; 0 if there is none.
+// The index of a row's first element where most of the stores along the columns lie as it, or, if
+// there are none, most of the loads; 0 if there are none of these either. Loads that start
+// elsewhere can be put together from neighbouring words, stores cannot.
 SymInt RowStart(const TileKernel& tile);
+// Whether the first load along the columns starts at another one.
+bool IsFirstLoadElsewhere(const TileKernel& tile);
 
 // A load of whole rows that lie in one piece, or in pieces of as many columns each, a channel of
 // several images for example.

@@ -313,6 +313,15 @@ TEST_F(SymbolicIntTest, TransposedDigitsComeBack) {
   EXPECT_SYM_EQ(Mod(64 * x, 65), Mod(-x, 65));
 }
 
+// x taken apart once, with a digit of blocks between: rows of blocks of 32 columns of N.
+TEST_F(SymbolicIntTest, OneDigitComesBack) {
+  const SymInt n = Dim("N"), t = Dim("T"), c = env_.FreshSymbol("c", 0, 31);
+  const SymInt x = env_.FreshSymbol("x", 0, n * t - 1);
+  const SymInt flat = n * (32 * FloorDiv(x, n) + c) + Mod(x, n);
+  EXPECT_SYM_EQ(FloorDiv(flat, 32 * n), FloorDiv(x, n));
+  EXPECT_SYM_EQ(Mod(flat, n), Mod(x, n));
+}
+
 // The digits of x in any other order, taken apart again: what permute and reshape make of pixels
 // that are shuffled or merged.
 TEST_F(SymbolicIntTest, DigitsInAnyOrderComeBack) {

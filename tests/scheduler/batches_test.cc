@@ -248,7 +248,9 @@ TEST(Batches, SharedStatesOfAllBatches) {
   const std::string text = R"(fusion g {
   symbol A
   symbol B
-  input x: f32[A, 1, B, 128]
+  symbol C
+  symbol N
+  input x: f32[A, C, B, N]
   y = x * rsqrt(mean(x * x, axes=[3], keepdims=true) + 0.01)
   mean, m2, count = welford(y, axes=[0, 1, 2])
   most = amax(y, axes=[1])
@@ -260,10 +262,10 @@ TEST(Batches, SharedStatesOfAllBatches) {
   ASSERT_TRUE(group.ok()) << group.status();
   const absl::StatusOr<Schedule> s =
       FindScheduler(SchedulerKind::kReduction)
-          ->choose(*group, {.sizes = {7, 49}, .device = Devices()[0]});
+          ->choose(*group, {.sizes = {7, 49, 1, 128}, .device = Devices()[0]});
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_GE(s->whole_lanes, 4) << s->ToString();
-  ExpectRight(text, {.sizes = {{"A", 7}, {"B", 49}}});
+  ExpectRight(text, {.sizes = {{"A", 7}, {"B", 49}, {"C", 1}, {"N", 128}}});
 }
 
 TEST(Batches, TwoKindsAreRefused) {

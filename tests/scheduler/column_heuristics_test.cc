@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/substitute.h"
 #include "scheduler/scheduler.h"
+#include "tests/support/expect_right.h"
 #include "tests/support/launchable.h"
 
 namespace seam {
@@ -61,8 +62,9 @@ TEST(ColumnHeuristics, ResultsThatArePartsOfRows) {
   }
 }
 
-// Rows of results that begin elsewhere than those of the input are not shifted with it.
-TEST(ColumnHeuristics, RowsThatBeginElsewhereAreNotShifted) {
+// Rows that begin elsewhere than those of the results are shifted as these, if they do not share
+// single elements.
+TEST(ColumnHeuristics, RowsThatBeginElsewhereAreShiftedAsResults) {
   constexpr char kSliced[] = R"(fusion sliced {
   symbol M
   symbol N
@@ -73,8 +75,20 @@ TEST(ColumnHeuristics, RowsThatBeginElsewhereAreNotShifted) {
 })";
   for (const int64_t n : {1531, 4099}) {
     const Schedule s = ExpectLaunchable(kSliced, 32768, n, *FindDevice("h200")).schedule;
-    EXPECT_FALSE(s.shift) << s.ToString();
+    EXPECT_EQ(s.shift, s.points == 1) << s.ToString();
+    testing::ExpectRight(kSliced, {.sizes = {{"M", 3}, {"N", n}}});
   }
+  EXPECT_EQ(ExpectLaunchable(kSliced, 32768, 1531, *FindDevice("h200")).schedule.points, 2);
+  // So is a mask that is read first, of rows that all heads have.
+  constexpr char kMasked[] = R"(fusion masked {
+  symbol M
+  symbol N
+  input s: bf16[M, 33, N]
+  input m: bool[M, N]
+  y = cast(softmax(where(m[:, None], cast(s, dtype=f32), -inf), axis=2), dtype=bf16)
+  output y
+})";
+  for (const int64_t n : {131, 577}) testing::ExpectRight(kMasked, {.sizes = {{"M", 2}, {"N", n}}});
 }
 
 // Short odd rows of one narrow input beside weights: no more of a warp than they fill.

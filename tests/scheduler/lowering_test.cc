@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "ir/text/parser.h"
 #include "scheduler/device.h"
+#include "scheduler/schedulers.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/sanitized.h"
@@ -272,6 +273,50 @@ TEST(Views, ComposeIntoIndices) {
     ExpectRight(std::string("fusion f {\n  input x: f32[12, 10]\n  ") + body + "\n  output y\n}\n",
                 {});
   }
+}
+
+// Blocks of rows and columns, none of a known number, and back again: one plan.
+TEST(Views, BlocksOfAnySize) {
+  constexpr char kText[] = R"(fusion blocks {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  b = reshape(cast(x, dtype=f32), sizes=[BLOCKS])
+  y = reshape(b / maximum(amax(abs(b), axes=[AXES], keepdims=true), 1e-6), sizes=[M, N])
+  output y
+})";
+  const std::string rows = absl::StrReplaceAll(kText, {{"BLOCKS", "M//8, 8, N"}, {"AXES", "1"}});
+  const std::string both =
+      absl::StrReplaceAll(kText, {{"BLOCKS", "M//8, 8, N//4, 4"}, {"AXES", "1, 3"}});
+  const std::string strange =
+      absl::StrReplaceAll(kText, {{"BLOCKS", "M//8, 2, 4, N"}, {"AXES", "1, 2"}});
+  for (const std::string& text : {rows, both, strange}) {
+    ExpectRight(text, {.sizes = {{"M", 8}, {"N", 4}}});
+    ExpectRight(text, {.sizes = {{"M", 24}, {"N", 76}}});
+    ExpectRight(text, {.sizes = {{"M", 128}, {"N", 52}}, .alignment_bytes = 2});
+  }
+}
+
+// A table of few rows folded for each column, and applied to many rows: these are shared by CTAs.
+TEST(Reduction, ScalesOfASmallTable) {
+  constexpr char kText[] = R"(fusion scales {
+  symbol M
+  symbol N
+  input h: f32[16, N]
+  input x: bf16[M, N]
+  s = maximum(amax(h, axes=[0]), 1e-6)
+  y = cast(cast(x, dtype=f32) / s, dtype=bf16)
+  output y
+  output s
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(kText);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<Schedule> s =
+      FindScheduler(SchedulerKind::kReduction)
+          ->choose(*group, {.sizes = {65536, 1024}, .device = *FindDevice("h100")});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_GT(s->split, 4) << s->ToString();
+  ExpectRight(kText, {.sizes = {{"M", 4096}, {"N", 40}}});
 }
 
 TEST(Indexing, GatherAndIndexSelect) {

@@ -143,6 +143,11 @@ TEST(Stencils, RowsOfAThreadAreReducedByThemselves) {
                                   s.points = points;
                                   s.along = 1;
                                   s.chan_welford = one_pass;
+                                  if (!s.shift) return;
+                                  s.shift = false;
+                                  s.vector = 1;
+                                  const int sharing = s.lanes_per_row * s.warps_per_row;
+                                  s.registers = static_cast<int>((c + sharing - 1) / sharing);
                                 }});
         // Once a pass; of one column all at once.
         EXPECT_EQ(NumLoads(result.kernel_text, "k") % (c == 1 ? 1 : 4), 0);

@@ -179,6 +179,24 @@ TEST(AxesTest, AtomsAreTheCommonRefinementOfSeveralReshapes) {
   EXPECT_EQ(g.axes.num_axes(), 4u);  // All through x, read three times.
 }
 
+// Blocks of dimensions of any size: none is more than its dimension, so that all are as large.
+TEST(AxesTest, DimensionsThatAreCutIntoBlocks) {
+  Graph g(R"(symbol M
+    symbol N
+    input x: f32[M, N]
+    b = reshape(exp(x), sizes=[M//8, 8, N//4, 4])
+    s = amax(b, axes=[1, 3])
+    y = b / s[:, None, :, None]
+    back = reshape(y, sizes=[M, N])
+    other = reshape(exp(x), sizes=[N//4, 4, M//8, 8])
+    output back
+    output other)");
+  const Dims b = g.Dims("b"), back = g.Dims("back");
+  EXPECT_EQ(back, (Dims{b[0] + "," + b[1], b[2] + "," + b[3]}));
+  EXPECT_EQ(g.Dims("x"), back);
+  EXPECT_NE(g.Dims("other")[0], b[2]);
+}
+
 TEST(AxesTest, ReshapeThatDoesNotNest) {
   Graph g(R"(input x: f32[5, 2, 3]
     y = exp(x)

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
+#include "scheduler/scheduler.h"
 #include "segmenter/closer_look.h"
 #include "segmenter/traffic.h"
 #include "segmenter/verify.h"
@@ -443,6 +444,23 @@ TEST(SegmentTest, BytesSaturate) {
   const int64_t bytes = TotalsOf(*s, *sizes).bytes;
   EXPECT_GE(bytes, 2 * kMostBytes);
   EXPECT_LE(bytes, 4 * kMostBytes);
+}
+
+// A sum over everything has no tiles for what lies across the rest.
+TEST(SegmentTest, SumsOfAllStayApartFromWhatIsTurned) {
+  const Fusion f = *ParseFusion(R"(fusion f {
+    symbol N
+    input x: bf16[N, N]
+    q = cast(x * 2.0, dtype=f8e4m3)
+    most = amax(abs(x))
+    turned = permute(q, axes=[1, 0])
+    output most
+    output q
+    output turned order [0, 1]
+  })");
+  const auto s = Segment(f, RealGuard(), {.sizes = {{"N", 8192}}});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_GT(s->num_groups(), 1);
 }
 
 TEST(SegmentTest, SizesOfNothingAndOne) {
