@@ -1,9 +1,12 @@
 // Rows that are neighbours in memory: tiles of them and of columns that a CTA or a cluster has in
 // hand.
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/types/span.h"
 #include "scheduler/kernel/tile.h"
 #include "scheduler/reduction_arrangements.h"
@@ -37,7 +40,7 @@ int RowWords(const SizedGroup& sized) {
 }
 
 // Whether anything over the columns of a row waits for what they are folded to.
-bool ReadsRowsAgain(const SizedGroup& sized) {
+bool WaitsForFolds(const SizedGroup& sized) {
   const Fusion& group = *sized.group;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
@@ -46,6 +49,36 @@ bool ReadsRowsAgain(const SizedGroup& sized) {
       if (sized.shape.depth[v.index()] > 0) return true;
   }
   return false;
+}
+
+// Whether some input's columns are wanted in several passes. Linear in the expressions.
+bool HasColumnsOfManyPasses(const SizedGroup& sized) {
+  const Fusion& group = *sized.group;
+  const GroupShape& shape = sized.shape;
+  // Per value the passes that want it, a bit each.
+  std::vector<uint64_t> passes(group.num_vals(), 0);
+  const auto pass_of = [&](ValId v) { return uint64_t{1} << std::min(shape.depth[v.index()], 63); };
+  for (ValId v : group.outputs()) passes[v.index()] |= pass_of(v);
+  for (uint32_t i = group.num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    uint64_t wanted = 0;
+    if (shape.folds[i] || shape.crosses[i] != Crossing::kNone) {
+      for (ValId v : group.operands(e)) wanted = std::max(wanted, pass_of(v));
+    } else {
+      for (int r = 0; r < group.num_results(e); ++r) wanted |= passes[group.result(e, r).index()];
+    }
+    for (ValId v : group.operands(e)) passes[v.index()] |= wanted;
+  }
+  return absl::c_any_of(group.inputs(), [&](ValId v) {
+    return std::popcount(passes[v.index()]) > 1 && !shape.Columns(shape.axes.axes(v)).empty();
+  });
+}
+
+// Whether rows are gone over more than once, and gain by being held. Those that nothing crosses
+// were timed as if they were where something else waits: docs/schedulers.md, "Rows that fold
+// little".
+bool ReadsRowsAgain(const SizedGroup& sized) {
+  return WaitsForFolds(sized) && (!sized.shape.crossed() || HasColumnsOfManyPasses(sized));
 }
 
 // Of rows that are neighbours: threads of an SM that have 128 registers each, registers for

@@ -91,6 +91,36 @@ TEST(ColumnHeuristics, RowsThatBeginElsewhereAreShiftedAsResults) {
   for (const int64_t n : {131, 577}) testing::ExpectRight(kMasked, {.sizes = {{"M", 2}, {"N", n}}});
 }
 
+// Scales of columns from a small tensor and the norm of what a large one is scaled to: nothing is
+// read twice, so nothing is held.
+TEST(ColumnHeuristics, WhatIsReadOnceGoesStepByStep) {
+  constexpr char kScaled[] = R"(fusion scaled {
+  symbol M
+  symbol N
+  input h: f32[256, N]
+  input g: bf16[M, N]
+  u = cast(g, dtype=f32) * sqrt(sum(h * h, axes=[0]))
+  n = sqrt(sum(u * u))
+  output n
+})";
+  const Schedule s = ExpectLaunchable(kScaled, 4096, 11008, *FindDevice("h100")).schedule;
+  EXPECT_FALSE(s.persistent) << s.ToString();
+  EXPECT_EQ(s.cluster, 1) << s.ToString();
+  testing::ExpectRight(kScaled, {.sizes = {{"M", 70}, {"N", 132}}});
+  // A batch norm of as many rows is.
+  constexpr char kNormed[] = R"(fusion normed {
+  symbol M
+  symbol N
+  input g: bf16[M, N]
+  x = cast(g, dtype=f32)
+  u = x - mean(x, axes=[0])
+  n = sqrt(sum(u * u))
+  output n
+})";
+  const Schedule held = ExpectLaunchable(kNormed, 4096, 11008, *FindDevice("h100")).schedule;
+  EXPECT_TRUE(held.persistent) << held.ToString();
+}
+
 // Short odd rows of one narrow input beside weights: no more of a warp than they fill.
 TEST(ColumnHeuristics, ShortOddRowsFillTheirLanes) {
   constexpr char kLayerNorm[] = R"(fusion layer_norm {

@@ -188,7 +188,7 @@ void Randomize(Picker& pick, const Fusion& group, const std::map<std::string, in
   s.online = pick.Chance(50);
   s.cluster = 1;
   s.finish_lanes = pick.PowerOfTwo(32);
-  s.whole_lanes = pick.PowerOfTwo(32);
+  s.whole_lanes = 32 / s.finish_lanes;
   s.one_launch = pick.Chance(60);
   if (s.persistent && s.grid > 0 && pick.Chance(40)) {
     s.cluster = pick.PowerOfTwo(8);
