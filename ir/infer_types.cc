@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ir/reshape_blocks.h"
 #include "ir/scalar.h"
 #include "ir/shape_checker.h"
 #include "ir/status.h"
@@ -389,14 +390,41 @@ class Typer : public ShapeChecker {
       if (want == 0) return Error("-1 cannot be inferred where another size is 0");
       *inferred = FloorDiv(have, want);
     }
-    const auto [have, want] = UncancelledNumels(nullptr);
-    SEAM_RETURN_IF_ERROR(Require(SymEq(have, want), [&] {
-      return absl::StrCat(operand.ToString(), " to ", ShapeToString(attr_.sizes),
-                          " must keep the number of elements");
-    }));
+    const auto require_equal = [&](SymInt have, SymInt want) {
+      return Require(SymEq(have, want), [&] {
+        return absl::StrCat(operand.ToString(), " to ", ShapeToString(attr_.sizes),
+                            " must keep the number of elements");
+      });
+    };
+    // Cut into parts, each dimension must be all of its own, also where another one is empty.
+    SymVector extents;
+    for (const auto& d : operand.domain) extents.push_back(d.extent);
+    const bool joins = extents.size() > attr_.sizes.size();
+    const SymVector wholes = WithoutOnes(joins ? attr_.sizes : extents);
+    const SymVector parts = WithoutOnes(joins ? extents : attr_.sizes);
+    const auto ends = PartsOfEach(wholes, parts);
+    if (ends.empty()) {
+      const auto [have, want] = UncancelledNumels(nullptr);
+      SEAM_RETURN_IF_ERROR(require_equal(have, want));
+    }
+    size_t begin = 0, i = 0;
+    for (size_t end : ends) {
+      SymInt product = 1;
+      for (; begin < end; ++begin) product *= parts[begin];
+      const SymInt whole = wholes[i++];
+      SEAM_RETURN_IF_ERROR(joins ? require_equal(product, whole) : require_equal(whole, product));
+    }
     SEAM_RETURN_IF_ERROR(CheckSizes(attr_.sizes));
     AddResult(operand.dtype, attr_.sizes);
     return absl::OkStatus();
+  }
+
+  static SymVector WithoutOnes(const SymVector& extents) {
+    SymVector list;
+    for (const SymInt& e : extents) {
+      if (!e.is_same(1)) list.push_back(e);
+    }
+    return list;
   }
 
   // Numbers of elements of the operand and of `attributes.sizes` without `*skipped`, after equal

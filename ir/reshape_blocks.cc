@@ -26,6 +26,7 @@ absl::InlinedVector<size_t, 8> PartsOfEach(absl::Span<const SymInt> wholes,
   absl::InlinedVector<size_t, 8> ends;
   size_t at = 0;
   for (const SymInt& whole : wholes) {
+    if (whole == SymInt(0)) return {};
     const size_t most = std::min(kMostParts, parts.size() - at);
     const auto are = [&](size_t n) {
       return n == 1 ? ProvablyEqual(whole, parts[at]) : DivideUp(whole, parts.subspan(at, n));

@@ -262,6 +262,16 @@ TEST_F(InferTypesTest, ReshapeKeepsTheNumberOfElements) {
   EXPECT_THAT(Infer(OpKind::Reshape, {F32({K, 4})}, Sizes({K, 5})), HasSubstr("must keep"));
 }
 
+// Cut into parts, each dimension is all of its own, also where another one is empty.
+TEST_F(InferTypesTest, ReshapeIntoBlocksTakesWholeOnes) {
+  const SymInt m = FloorDiv(M, 8), n = FloorDiv(N, 4);
+  const std::string cut = Infer(OpKind::Reshape, {F32({M, N})}, Sizes({m, 8, n, 4}));
+  EXPECT_THAT(cut, ::testing::AllOf(HasSubstr("M%8 == 0"), HasSubstr("N%4 == 0")));
+  const std::string joined = Infer(OpKind::Reshape, {F32({m, 8, n, 4})}, Sizes({M, N}));
+  EXPECT_THAT(joined, ::testing::AllOf(HasSubstr("M%8 == 0"), HasSubstr("N%4 == 0")));
+  EXPECT_EQ(Infer(OpKind::Reshape, {F32({7, 0})}, Sizes({3, 2, 0})), "f32[3, 2, 0]");
+}
+
 TEST_F(InferTypesTest, ReshapeLeavesWhatItCannotProveAsAConstraint) {
   EXPECT_THAT(Infer(OpKind::Reshape, {F32({M, 4})}, Sizes({N})), HasSubstr("f32[N] if "));
   EXPECT_THAT(Infer(OpKind::Reshape, {F32({M, N})}, Sizes({M, 4, FloorDiv(N, 4)})),

@@ -179,7 +179,7 @@ TEST(AxesTest, AtomsAreTheCommonRefinementOfSeveralReshapes) {
   EXPECT_EQ(g.axes.num_axes(), 4u);  // All through x, read three times.
 }
 
-// Blocks of dimensions of any size: none is more than its dimension, so that all are as large.
+// Blocks of dimensions of any size, which are all of their blocks wherever the reshape is taken.
 TEST(AxesTest, DimensionsThatAreCutIntoBlocks) {
   Graph g(R"(symbol M
     symbol N
