@@ -239,7 +239,7 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // 82 for 65,536 of 256.
   constexpr double kBatchElements = 1024;
   // One row has no tiles: a tensor that lies across the others is accessed in single elements, of a
-  // sector each. Source: docs/schedulers.md, "One row".
+  // sector each. Source: docs/limits.md, "A large tensor that lies across".
   constexpr double kAcross = 0.2;
   if (FoldsEverything(summary) && summary.turns) return kAcross;
   // Rows that nothing crosses are shared among CTAs where there are few of them.

@@ -377,6 +377,7 @@ class Running(CliTest):
         graph = self.write(SUM)
         run = ['run', graph, '--backend', 'reference', '--input']
         self.bad(BAD_GRAPH, *run, 'x=/dev/zero', says='no .npy file')
+        self.bad(BAD_GRAPH, 'segment', graph, '--load', '/dev/zero', says='/dev/zero is longer than')
         self.bad(BAD_GRAPH, *run, f'x={self.path}', says='Is a directory')
         file = npy('<f4', [2, 8], bytes(64))
         self.bad(BAD_GRAPH, *run, 'x=-', stdin=file + b'x', says='goes on behind the elements of f32[2, 8]')
