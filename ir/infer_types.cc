@@ -398,33 +398,21 @@ class Typer : public ShapeChecker {
     };
     // Cut into parts, each dimension must be all of its own, also where another one is empty.
     SymVector extents;
-    for (const auto& d : operand.domain) extents.push_back(d.extent);
-    const bool joins = extents.size() > attr_.sizes.size();
-    const SymVector wholes = WithoutOnes(joins ? attr_.sizes : extents);
-    const SymVector parts = WithoutOnes(joins ? extents : attr_.sizes);
-    const auto ends = PartsOfEach(wholes, parts);
-    if (ends.empty()) {
+    for (const auto& axis : operand.domain) extents.push_back(axis.extent);
+    const std::vector<ReshapeBlock> blocks = CutBlocks(extents, attr_.sizes);
+    if (blocks.empty()) {
       const auto [have, want] = UncancelledNumels(nullptr);
       SEAM_RETURN_IF_ERROR(require_equal(have, want));
     }
-    size_t begin = 0, i = 0;
-    for (size_t end : ends) {
-      SymInt product = 1;
-      for (; begin < end; ++begin) product *= parts[begin];
-      const SymInt whole = wholes[i++];
-      SEAM_RETURN_IF_ERROR(joins ? require_equal(product, whole) : require_equal(whole, product));
+    for (const ReshapeBlock& block : blocks) {
+      SymInt have = 1, want = 1;
+      for (size_t d : block.from) have *= extents[d];
+      for (size_t d : block.to) want *= attr_.sizes[d];
+      SEAM_RETURN_IF_ERROR(require_equal(have, want));
     }
     SEAM_RETURN_IF_ERROR(CheckSizes(attr_.sizes));
     AddResult(operand.dtype, attr_.sizes);
     return absl::OkStatus();
-  }
-
-  static SymVector WithoutOnes(const SymVector& extents) {
-    SymVector list;
-    for (const SymInt& e : extents) {
-      if (!e.is_same(1)) list.push_back(e);
-    }
-    return list;
   }
 
   // Numbers of elements of the operand and of `attributes.sizes` without `*skipped`, after equal

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
@@ -13,10 +14,14 @@
 
 namespace seam {
 
-// For each dimension of `wholes` the end of those of `parts` that it consists of: one that equals
-// it, or up to four of which each is what the others divide it into, as x//8 and 8 of x. Empty
-// where they do not all match, in order and with none left, or one is 0.
-absl::InlinedVector<size_t, 8> PartsOfEach(absl::Span<const SymInt> wholes,
-                                           absl::Span<const SymInt> parts);
+// Dimensions of the two sides that have their elements among themselves.
+struct ReshapeBlock {
+  absl::InlinedVector<size_t, 4> from, to;
+};
+
+// The blocks if each dimension of one side, the one with fewer, either equals one of the other's or
+// is cut into up to four of them, as x is into x//8 and 8. Empty where they do not all match, in
+// order and with none left, or one is 0. Dimensions of extent 1 are in no block.
+std::vector<ReshapeBlock> CutBlocks(absl::Span<const SymInt> from, absl::Span<const SymInt> to);
 
 }  // namespace seam

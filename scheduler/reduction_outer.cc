@@ -74,9 +74,8 @@ bool HasColumnsOfManyPasses(const SizedGroup& sized) {
   });
 }
 
-// Whether rows are gone over more than once, and gain by being held. Those that nothing crosses
-// were timed as if they were where something else waits: docs/schedulers.md, "Rows that fold
-// little".
+// Whether rows are better held than read step by step. Those that nothing crosses are so also where
+// each input is read once: docs/schedulers.md, "Rows that fold little".
 bool ReadsRowsAgain(const SizedGroup& sized) {
   return WaitsForFolds(sized) && (!sized.shape.crossed() || HasColumnsOfManyPasses(sized));
 }

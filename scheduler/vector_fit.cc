@@ -30,6 +30,7 @@ class Fit {
     const int most = std::max(s.vector, s.tiles ? s.registers : 1);
     q_ = tile.env->FreshSymbol("q", 0, INT32_MAX);
     v_ = tile.env->FreshSymbol("v", 0, std::max(1, most - 1));
+    if (s.shift) row_start_ = kernel::RowStart(tile);
   }
 
   bool Holds(const kernel::TileStore& store) const {
@@ -71,7 +72,7 @@ class Fit {
       // whatever lies as that row; of loads that do not, neighbouring words are joined.
       const bool as_row = s_.shift && (index - start).is_same(space.column);
       const SymInt head =
-          as_row ? Mod(-(load != nullptr ? start : kernel::RowStart(tile_)), s_.vector) : SymInt(0);
+          as_row ? Mod(-(load != nullptr ? start : row_start_), s_.vector) : SymInt(0);
       return head + s_.vector * q_ + v_;
     };
     return is_vector(InColumns(index, of_row), s_.vector,
@@ -88,7 +89,7 @@ class Fit {
 
   const TileKernel& tile_;
   const Schedule& s_;
-  SymInt q_, v_;
+  SymInt q_, v_, row_start_;
 };
 
 // How many points an access has, each of which it moves an element at.

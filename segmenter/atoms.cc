@@ -81,28 +81,30 @@ bool AtomForest::Split(Node n, Node first, Node second, int depth, bool first_is
   return Join(n, product, depth + 1);
 }
 
-// JoinProducts where each of several dimensions is cut into some of the other product's.
-std::optional<bool> AtomForest::JoinParts(absl::Span<const Node> wholes,
-                                          absl::Span<const Node> parts, int depth) {
-  if (wholes.size() < 2 || wholes.size() >= parts.size()) return std::nullopt;
+// JoinProducts where each of several dimensions of one product is cut into some of the other's.
+std::optional<bool> AtomForest::JoinBlocks(absl::Span<const Node> a, absl::Span<const Node> b,
+                                           int depth) {
+  if (a.size() == b.size() || a.size() == 1 || b.size() == 1) return std::nullopt;
   const auto extents = [&](absl::Span<const Node> nodes) {
     absl::InlinedVector<SymInt, 8> list;
     for (Node n : nodes) list.push_back(extent(n));
     return list;
   };
-  const auto ends = PartsOfEach(extents(wholes), extents(parts));
-  if (ends.empty()) return std::nullopt;
+  const std::vector<ReshapeBlock> blocks = CutBlocks(extents(a), extents(b));
+  if (blocks.empty()) return std::nullopt;
   bool all = true;
-  size_t begin = 0;
-  for (size_t i = 0; i < wholes.size(); begin = ends[i++])
-    all &= JoinProducts({wholes[i]}, parts.subspan(begin, ends[i] - begin), depth + 1);
+  for (const ReshapeBlock& block : blocks) {
+    NodeList left, right;
+    for (size_t d : block.from) left.push_back(a[d]);
+    for (size_t d : block.to) right.push_back(b[d]);
+    all &= JoinProducts(left, right, depth + 1);
+  }
   return all;
 }
 
 bool AtomForest::JoinProducts(absl::Span<const Node> a_in, absl::Span<const Node> b_in, int depth) {
   if (depth > kMaxDepth) return false;
-  if (const auto joined = JoinParts(a_in, b_in, depth)) return *joined;
-  if (const auto joined = JoinParts(b_in, a_in, depth)) return *joined;
+  if (const auto joined = JoinBlocks(a_in, b_in, depth)) return *joined;
   NodeList a(a_in.begin(), a_in.end()), b(b_in.begin(), b_in.end());
   bool all = true;
   // One side of the two products: what stands there on both, and how to take it away.

@@ -54,8 +54,7 @@ class AtomForest {
   };
   bool Join(Node a, Node b, int depth);
   bool JoinProducts(absl::Span<const Node> a, absl::Span<const Node> b, int depth);
-  std::optional<bool> JoinParts(absl::Span<const Node> wholes, absl::Span<const Node> parts,
-                                int depth);
+  std::optional<bool> JoinBlocks(absl::Span<const Node> a, absl::Span<const Node> b, int depth);
   bool Split(Node n, Node first, Node second, int depth, bool first_is_outer);
   bool Contains(Node whole, Node part);
   const NodeList& Flatten(Node root, int depth);

@@ -137,9 +137,9 @@ std::optional<std::vector<SymInt>> DivisionsOfOne(const Poly& p) {
   return all;
 }
 
-// `p`, whose terms divide some x by a and by a*b, in the digits of x, which are x%a, (x//a)%b and
-// x//(a*b): what has them in another order than x shows which of them are high. Nothing where that
-// is not so.
+// `p`, whose terms divide some x by a, or by a and by a*b, in the digits of x, which are x%a,
+// (x//a)%b and x//(a*b): what has them in another order than x shows which of them are high.
+// Nothing where that is not so.
 std::optional<Poly> InDigits(const Poly& p) {
   const std::optional<std::vector<SymInt>> divisions = DivisionsOfOne(p);
   if (!divisions || divisions->empty()) return std::nullopt;

@@ -61,7 +61,7 @@ std::optional<RowCopy> PiecesOf(const TileKernel& tile, const TileValue& value, 
 }
 
 std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
-                                 int64_t rows_per_cta, int body) {
+                                 int64_t rows_per_cta, int body, SymInt head) {
   if (value.kind != TileKind::Load || !value.lets.empty() || !value.predicate.is_same(1) ||
       !tile.row.is_symbolic() || !DependsOn(value.index, tile.row)) {
     return std::nullopt;
@@ -75,7 +75,6 @@ std::optional<RowCopy> RowCopyOf(const TileKernel& tile, const TileValue& value,
     if (const int64_t run = RunOf(value, space); run > 0 && body == 1 && rows_per_cta == 1)
       return PiecesOf(tile, value, static_cast<int>(s), run, unit);
     const SymInt start = Substitute(value.index, space.column, 0);
-    const SymInt head = HeadOf(tile, body);
     // Rows of any length, if those of a CTA and of all CTAs are so many.
     const bool whole = body > 1 ? rows_per_cta == 1 && body % unit == 0
                                 : ProvablyDivisible(rows_per_cta * space.extent, unit) &&
@@ -118,7 +117,8 @@ SymInt RowStart(const TileKernel& tile) {
 bool IsFirstLoadElsewhere(const TileKernel& tile) {
   for (const TileValue& v : tile.values) {
     if (v.kind != TileKind::Load || !v.lets.empty()) continue;
-    if (const auto start = StartOf(tile, v.index)) return !start->is_same(RowStart(tile));
+    const std::optional<SymInt> start = StartOf(tile, v.index);
+    if (start) return !start->is_same(RowStart(tile));
   }
   return false;
 }
@@ -126,8 +126,9 @@ bool IsFirstLoadElsewhere(const TileKernel& tile) {
 std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_t rows_per_cta,
                                                   int body) {
   std::vector<std::optional<RowCopy>> copies;
+  const SymInt head = HeadOf(tile, body);
   for (const TileValue& value : tile.values)
-    copies.push_back(RowCopyOf(tile, value, rows_per_cta, body));
+    copies.push_back(RowCopyOf(tile, value, rows_per_cta, body, head));
   return copies;
 }
 

@@ -18,6 +18,7 @@ namespace seam::kernel {
 // The index of a row's first element where most of the stores along the columns lie as it, or, if
 // there are none, most of the loads; 0 if there are none of these either. Loads that start
 // elsewhere can be put together from neighbouring words, stores cannot.
+// Linear in the values.
 SymInt RowStart(const TileKernel& tile);
 // Whether the first load along the columns starts at another one.
 bool IsFirstLoadElsewhere(const TileKernel& tile);

@@ -269,6 +269,9 @@ TEST_F(InferTypesTest, ReshapeIntoBlocksTakesWholeOnes) {
   EXPECT_THAT(cut, ::testing::AllOf(HasSubstr("M%8 == 0"), HasSubstr("N%4 == 0")));
   const std::string joined = Infer(OpKind::Reshape, {F32({m, 8, n, 4})}, Sizes({M, N}));
   EXPECT_THAT(joined, ::testing::AllOf(HasSubstr("M%8 == 0"), HasSubstr("N%4 == 0")));
+  // Dimensions of extent 1 are nobody's part.
+  const std::string longer = Infer(OpKind::Reshape, {F32({M, 1, 1, 1, N})}, Sizes({m, 8, n, 4}));
+  EXPECT_THAT(longer, ::testing::AllOf(HasSubstr("M%8 == 0"), HasSubstr("N%4 == 0")));
   EXPECT_EQ(Infer(OpKind::Reshape, {F32({7, 0})}, Sizes({3, 2, 0})), "f32[3, 2, 0]");
 }
 

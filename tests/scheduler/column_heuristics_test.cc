@@ -91,6 +91,23 @@ TEST(ColumnHeuristics, RowsThatBeginElsewhereAreShiftedAsResults) {
   for (const int64_t n : {131, 577}) testing::ExpectRight(kMasked, {.sizes = {{"M", 2}, {"N", n}}});
 }
 
+// A table of few rows folded for each column, and applied to many rows: CTAs share these.
+TEST(ColumnHeuristics, ScalesOfASmallTable) {
+  constexpr char kScales[] = R"(fusion scales {
+  symbol M
+  symbol N
+  input h: f32[16, N]
+  input x: bf16[M, N]
+  s = maximum(amax(h, axes=[0]), 1e-6)
+  y = cast(cast(x, dtype=f32) / s, dtype=bf16)
+  output y
+  output s
+})";
+  const Schedule s = ExpectLaunchable(kScales, 65536, 1024, *FindDevice("h100")).schedule;
+  EXPECT_GT(s.split, 4) << s.ToString();
+  testing::ExpectRight(kScales, {.sizes = {{"M", 4096}, {"N", 40}}});
+}
+
 // Scales of columns from a small tensor and the norm of what a large one is scaled to: nothing is
 // read twice, so nothing is held.
 TEST(ColumnHeuristics, WhatIsReadOnceGoesStepByStep) {

@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "ir/text/parser.h"
 #include "scheduler/device.h"
-#include "scheduler/schedulers.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
 #include "tests/support/sanitized.h"
@@ -295,28 +294,6 @@ TEST(Views, BlocksOfAnySize) {
     ExpectRight(text, {.sizes = {{"M", 24}, {"N", 76}}});
     ExpectRight(text, {.sizes = {{"M", 128}, {"N", 52}}, .alignment_bytes = 2});
   }
-}
-
-// A table of few rows folded for each column, and applied to many rows: these are shared by CTAs.
-TEST(Reduction, ScalesOfASmallTable) {
-  constexpr char kText[] = R"(fusion scales {
-  symbol M
-  symbol N
-  input h: f32[16, N]
-  input x: bf16[M, N]
-  s = maximum(amax(h, axes=[0]), 1e-6)
-  y = cast(cast(x, dtype=f32) / s, dtype=bf16)
-  output y
-  output s
-})";
-  const absl::StatusOr<Fusion> group = ParseFusion(kText);
-  ASSERT_TRUE(group.ok()) << group.status();
-  const absl::StatusOr<Schedule> s =
-      FindScheduler(SchedulerKind::kReduction)
-          ->choose(*group, {.sizes = {65536, 1024}, .device = *FindDevice("h100")});
-  ASSERT_TRUE(s.ok()) << s.status();
-  EXPECT_GT(s->split, 4) << s->ToString();
-  ExpectRight(kText, {.sizes = {{"M", 4096}, {"N", 40}}});
 }
 
 TEST(Indexing, GatherAndIndexSelect) {
