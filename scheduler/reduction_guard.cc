@@ -174,6 +174,12 @@ bool FoldsEverything(const GroupSummary& summary) {
          absl::c_all_of(summary.kept, [](const AxisSet& kept) { return kept.empty(); });
 }
 
+// Whether all is one row that everything else waits for, and lies as its sums do.
+bool IsOneRow(const GroupSummary& summary) {
+  return FoldsEverything(summary) && !summary.held.empty() && !summary.moves &&
+         summary.spaces.size() == 1;
+}
+
 }  // namespace
 
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
@@ -215,7 +221,7 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
                               "an expression does not run over the axes that the reductions keep");
     }
   }
-  // One row in all: what follows the reduction over the whole row would wait for all CTAs.
+  // One row in all: what follows the reduction over the whole row waits for all CTAs.
   if (kept.empty() && !summary.held.empty() && summary.num_exprs > 1) {
     int64_t elements = 1;
     for (const AxisSet& space : summary.spaces) {
@@ -224,6 +230,7 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
       elements = std::max(elements, RangeOf(n).hi);
     }
     if (elements > kOneCtaElements) {
+      if (IsOneRow(summary)) return Decision::AcceptLate(me);
       return Decision::Refuse(me, ReasonCode::kGridBarrier, summary.reductions,
                               "every element depends on a reduction over all of them");
     }
@@ -238,10 +245,17 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // to 32x32 elements behind a softmax of each row (2026-11-28), 345 us for 262,144 of 64 elements,
   // 82 for 65,536 of 256.
   constexpr double kBatchElements = 1024;
+  // What waits for all is read again, which is worth a launch less where the cache has it. Source:
+  // docs/schedulers.md, "One row".
+  constexpr double kReadAgain = 0.25;
   // One row has no tiles: a tensor that lies across the others is accessed in single elements, of a
   // sector each. Source: docs/limits.md, "A large tensor that lies across".
   constexpr double kAcross = 0.2;
   if (FoldsEverything(summary) && summary.turns) return kAcross;
+  if (IsOneRow(summary)) {
+    const bool is_cached = summary.moved_bytes > 0 && summary.moved_bytes <= device.l2_bytes / 4;
+    return is_cached ? 1 : kReadAgain;
+  }
   // Rows that nothing crosses are shared among CTAs where there are few of them.
   if (summary.kept.size() == 1 || summary.reductions.empty()) return 1;
   if (ArePooled(fusion, axes, summary.reductions)) return 1;  // No rows at all.

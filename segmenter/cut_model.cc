@@ -217,10 +217,10 @@ Judgement& CutModel::JudgementOf(UnitMask block) {
       guard_, f_, axes_, facts_, [&] { return exprs; }, summary);
   if (decision.ok && looks_closer_ && summary.computed.empty())
     LookCloser(f_, axes_, facts_, exprs, summary);
-  judgement.accepted = decision.ok;
+  judgement.accepted = decision.ok && !decision.late;
   judgement.scheduler = decision.scheduler;
   judgement.num_exprs = summary.num_exprs;
-  if (decision.ok) judgement.summary = std::make_unique<GroupSummary>(std::move(summary));
+  if (judgement.accepted) judgement.summary = std::make_unique<GroupSummary>(std::move(summary));
   return judgement;
 }
 

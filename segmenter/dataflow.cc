@@ -50,6 +50,7 @@ void SegmentedFusion::InitSummaries(absl::Span<const uint32_t> instances,
     one.components = node ? 1 : 0;
     one.spaces = sets_.Family(space(e));
     one.views_only = MakesView(*fusion_, e);
+    one.moves = ReadsOtherPlaces(*fusion_, e);
     one.turns = fusion_->op(e) == OpKind::Permute;
     one.library = c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication;
     one.barrier = c == OpClass::Barrier;
@@ -194,6 +195,7 @@ void SegmentedFusion::JoinRecords(Group& to, const Group& from) {
   to.num_reductions += from.num_reductions;
   to.components += from.components;
   to.views_only &= from.views_only;
+  to.moves |= from.moves;
   to.turns |= from.turns;
   to.library |= from.library;
   to.barrier |= from.barrier;
@@ -292,6 +294,7 @@ GroupSummary SegmentedFusion::Expand(const Group& record) const {
   s.num_exprs = record.num_exprs;
   s.num_reductions = record.num_reductions;
   s.views_only = record.views_only;
+  s.moves = record.moves;
   s.turns = record.turns;
   s.library = record.library;
   s.barrier = record.barrier;

@@ -50,17 +50,21 @@ struct Decision {
   bool ok = false;
   SchedulerKind scheduler =
       SchedulerKind::kNone;  // Who accepts or, when refused, whose refusal is told.
+  bool late = false;  // Accepted by the last pass alone: all of it waits, elsewhere it might not.
   ReasonCode reason = ReasonCode::kOk;
   std::vector<ExprId> about;  // Expressions that the refusal is about; at most a handful.
   // Static text that completes the reason; formatted with names only by Explain.
   const char* detail = "";
 
   static Decision Accept(SchedulerKind scheduler) {
-    return {true, scheduler, ReasonCode::kOk, {}, ""};
+    return {true, scheduler, false, ReasonCode::kOk, {}, ""};
+  }
+  static Decision AcceptLate(SchedulerKind scheduler) {
+    return {true, scheduler, true, ReasonCode::kOk, {}, ""};
   }
   static Decision Refuse(SchedulerKind scheduler, ReasonCode reason, std::vector<ExprId> about,
                          const char* detail) {
-    return {false, scheduler, reason, std::move(about), detail};
+    return {false, scheduler, false, reason, std::move(about), detail};
   }
 };
 

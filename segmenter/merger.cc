@@ -86,6 +86,11 @@ Decision Merger::Decide(absl::Span<const GroupId> members, int64_t* saved_bytes,
     summary.num_tensors = num_tensors;
     decision = ask();
   }
+  if (decision.ok && decision.late && accepts_late_since_ == 0) {
+    return Decision::Refuse(decision.scheduler, ReasonCode::kSlower, summary.reductions,
+                            "every element would wait for a reduction over all of them; to be "
+                            "weighed behind all other merges");
+  }
   if (decision.ok && summary.num_exprs <= kMostLookedAt && SpreadsArithmetic(members, summary)) {
     if (weighs_spreading_since_ == 0) {
       spreading_waits_ = true;
@@ -206,6 +211,7 @@ bool Merger::TryPassed(const char* pass, absl::Span<const GroupId> members) {
   Placement placement;
   int64_t saved_bytes = 0;
   Decision decision = Decide(members, &saved_bytes, &placement);
+  if (decision.ok && !decision.late && accepts_late_since_ > 0) return false;  // Weighed before.
   const int64_t gain = GainOf(members, saved_bytes);
   if (decision.ok && gain < 0) {
     decision = Decision::Refuse(decision.scheduler, ReasonCode::kNoGain, {},
@@ -323,7 +329,10 @@ bool Merger::RefusedAsTheyAre(GroupId a, GroupId b) {
   if (refusal == nullptr) return false;
   if (IsPermanent(refusal->reason)) return true;
   if (IsSince(refusal->at, a) || IsSince(refusal->at, b)) return false;
-  if (refusal->reason == ReasonCode::kSlower && refusal->at < weighs_spreading_since_) return false;
+  if (refusal->reason == ReasonCode::kSlower &&
+      refusal->at < std::max(weighs_spreading_since_, accepts_late_since_)) {
+    return false;
+  }
   // What a merge would save depends on who else reads.
   if (refusal->reason == ReasonCode::kNoGain) return false;
   if (refusal->reason == ReasonCode::kNotConvex) {

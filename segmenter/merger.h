@@ -80,6 +80,10 @@ class Merger {
     return spreading_waits_;
   }
 
+  // Merges that the guard accepts late are refused until this is called, by the last pass; then
+  // only these are made.
+  void AcceptLate() { accepts_late_since_ = ++changes_; }
+
   const absl::Status& status() const { return status_; }  // Of verify_each_merge.
   // The log; `numbers` are the groups' final ones.
   SegmentationLog Log(absl::Span<const GroupId> numbers);
@@ -135,6 +139,7 @@ class Merger {
   int changes_ = 0;                 // Merges and cuts made.
   bool spreading_waits_ = false;    // Some merge was refused until spreading is weighed.
   int weighs_spreading_since_ = 0;  // changes_ when that began; 0: not yet.
+  int accepts_late_since_ = 0;      // changes_ at AcceptLate; 0: not yet.
   int last_cut_ = 0;  // changes_ at the last cut, which may open what a path had closed.
   std::vector<int> last_change_;  // Per group: changes_ when it last changed.
   std::vector<std::pair<GroupId, GroupId>> not_convex_;

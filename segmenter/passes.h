@@ -1,5 +1,6 @@
 // The passes of segmentation, each in the file of its name. Segment() runs them in this order; the
-// three that merge take turns until none finds anything, and islands are joined at the end.
+// three that merge take turns until none finds anything, and islands and what waits for them are
+// joined at the end.
 #pragma once
 
 #include <memory>
@@ -45,16 +46,20 @@ absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const Axis
                                                 Privatized privatized);
 
 // Each merges what it can and returns whether it did.
-bool MergeVertically(Merger& merger);  // A producer and a consumer of one value.
+// A producer and a consumer of one value.
+bool MergeVertically(Merger& merger, const char* pass = "vertical");
 bool MergeSiblings(Merger& merger);    // Two readers of one value.
 bool MergeClosures(
     Merger& merger);  // Two that a path through others joins, with all that is on such paths.
 // Gives groups copies of what leads to values that they read, where that moves fewer bytes. After
 // all that merges or moves borders: a unit may then be in several groups.
 bool RecomputeInReaders(Merger& merger);
-// Groups that share nothing, side by side in one launch. The last to run: what it joins would have
-// to be taken apart for any other merge.
+// Groups that share nothing, side by side in one launch. After all that change groups: what it
+// joins would have to be taken apart for another merge.
 bool MergeHorizontally(Merger& merger);
+// A producer and a consumer that the guard accepts late: what waits for a reduction over
+// everything, which may do so beside more elsewhere. The last to run.
+bool MergeLate(Merger& merger);
 // Each changes borders, where that lowers the price of the cut, and returns whether it did.
 bool SplitGroups(Merger& merger,
                  Refinement& refinement);  // Cuts a group and merges around the cut.

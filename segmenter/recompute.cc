@@ -205,7 +205,7 @@ class Recomputation {
       GroupSummary with = Summary(exprs);
       const Decision decision = AskGuard(
           guard_, f_, s_.axes(), s_.facts(), [&] { return exprs; }, with);
-      if (!decision.ok) return false;
+      if (!decision.ok || decision.late) return false;
       GroupSummary without = s_.summary(c.reader);
       without.num_tensors = s_.num_tensors(c.reader);
       with.num_tensors = without.num_tensors + c.num_reads;
@@ -278,7 +278,7 @@ class Recomputation {
     if (!leaving.empty()) {
       if (rest.own.empty()) return false;
       const Decision decision = AskGuard(guard_, f_, s_.axes(), s_.facts(), needed);
-      if (!decision.ok) return false;
+      if (!decision.ok || decision.late) return false;
       scheduler_of_rest = decision.scheduler;
     }
 

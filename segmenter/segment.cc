@@ -26,6 +26,7 @@ constexpr SegmentPass kPasses[] = {
     {"recompute",
      "Computes a value again in the groups that read it, where that moves fewer bytes"},
     {"horizontal", "Puts pointwise groups that share nothing side by side in one launch"},
+    {"late", "Merges what waits for a reduction over everything, where the cache holds it"},
     {"narrow", "Values cross between groups as f16, bf16 or f8 where that is exact or permitted"},
 };
 
@@ -111,6 +112,7 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
 
   if (enabled("recompute")) RecomputeInReaders(merger);
   if (enabled("horizontal")) MergeHorizontally(merger);
+  if (enabled("late")) MergeLate(merger);
   SEAM_RETURN_IF_ERROR(merger.status());
 
   const std::vector<GroupId> numbers = FinalNumbers(segmented);

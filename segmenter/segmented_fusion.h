@@ -322,7 +322,7 @@ class SegmentedFusion {
     FamilyId spaces = AxisSetTable::kNoSets, held = AxisSetTable::kNoSets,
              kept = AxisSetTable::kNoSets;
     int num_exprs = 0, num_reductions = 0, components = 0;
-    bool views_only = true, turns = false, library = false, barrier = false;
+    bool views_only = true, moves = false, turns = false, library = false, barrier = false;
     SchedulerKind scheduler = SchedulerKind::kNone;
     int64_t recompute_log = 0;
     ExprId first_expr;

@@ -103,6 +103,12 @@ bool MakesView(const Fusion& fusion, ExprId e) {
   return (c == OpClass::View && fusion.op(e) != OpKind::Pad) || c == OpClass::Broadcast;
 }
 
+bool ReadsOtherPlaces(const Fusion& fusion, ExprId e) {
+  const OpClass c = fusion.info(e).op_class;
+  return c == OpClass::Indexing || c == OpClass::Concat ||
+         (c == OpClass::View && fusion.op(e) != OpKind::Reshape);
+}
+
 int64_t RecomputeLog(uint32_t num_maps) {
   return num_maps <= 1 ? 0 : std::llround(kLogUnit * std::log2(static_cast<double>(num_maps)));
 }
@@ -191,6 +197,7 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
       values.push_back({fusion.result(e, r), false, 0, upstream});
     ++s.num_exprs;
     s.views_only &= MakesView(fusion, e);
+    s.moves |= ReadsOtherPlaces(fusion, e);
     s.turns |= fusion.op(e) == OpKind::Permute;
     s.library |= c == OpClass::Library || c == OpClass::Template || c == OpClass::Communication;
     s.barrier |= c == OpClass::Barrier;

@@ -30,7 +30,8 @@ struct GroupSummary {
   int num_exprs = 0;
   int num_reductions = 0;
   bool views_only = false;  // Every expression makes a view (a candidate for alias).
-  bool turns = false;       // Some expression has its operand's axes in another order.
+  bool moves = false;       // Some expression reads at other places than its own,
+  bool turns = false;       // or has its operand's axes in another order.
   bool library = false;     // A library call; alone by rule.
   bool barrier = false;     // A segment_set; alone by rule.
   bool connected = true;    // One component through data edges or shared inputs.
@@ -107,6 +108,9 @@ void AddToAntichain(Family& family, const Set& set, Covers covers) {
 
 // Whether an expression does nothing but view its operand's memory: a pad writes what is not there.
 bool MakesView(const Fusion& fusion, ExprId e);
+// Whether its elements come from other places than their own: all views but broadcasts and
+// reshapes, lookups and concatenations.
+bool ReadsOtherPlaces(const Fusion& fusion, ExprId e);
 
 // GroupSummary::recompute_factor of values that are read under these numbers of maps: `log` is the
 // sum of RecomputeLog over them. Integers, so that the sum does not depend on its order.

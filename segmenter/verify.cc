@@ -262,7 +262,7 @@ class Verifier {
       compare(kept.num_reductions == fresh.num_reductions && kept.reductions == fresh.reductions,
               "reductions");
       compare(kept.views_only == fresh.views_only, "views_only");
-      compare(kept.turns == fresh.turns, "turns");
+      compare(kept.moves == fresh.moves && kept.turns == fresh.turns, "moves");
       compare(kept.library == fresh.library && kept.barrier == fresh.barrier, "class");
       compare(kept.connected == fresh.connected, "connected");
       compare(kept.recompute_factor == fresh.recompute_factor, "recompute_factor");

@@ -5,7 +5,7 @@
 
 namespace seam {
 
-bool MergeVertically(Merger& merger) {
+bool MergeVertically(Merger& merger, const char* pass) {
   const SegmentedFusion& s = merger.segmented();
   std::vector<std::pair<GroupId, GroupId>> pairs;
   for (uint32_t i = 0; i < s.edge_limit(); ++i) {
@@ -14,7 +14,7 @@ bool MergeVertically(Merger& merger) {
       continue;
     pairs.emplace_back(s.edge(e).from, s.edge(e).to);
   }
-  return merger.MergePairs("vertical", std::move(pairs));
+  return merger.MergePairs(pass, std::move(pairs));
 }
 
 }  // namespace seam

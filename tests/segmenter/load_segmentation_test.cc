@@ -349,10 +349,19 @@ TEST_F(LoadTest, ASchedulerThatDoesNotTakeItsGroup) {
   const LoadedSegmentation other = *LoadSegmentation(fusion_, json_.dump());
   EXPECT_EQ(CheckSchedulable(other.segmented, RealGuard()).message(),
             "group 0 is no plan of the scheduler pointwise: the scheduler reduction takes it");
-  const Json one = {
-      {"fusion", "f"},
-      {"groups", {{{"scheduler", "reduction"}, {"exprs", {"xf", "s", "y", "average", "z"}}}}}};
-  const LoadedSegmentation all = *LoadSegmentation(fusion_, one.dump());
+  const Fusion across = *ParseFusion(R"(fusion f {
+    symbol M
+    input x: f32[M, 64]
+    s = sum(x, axes=[0])
+    y = x - s[None]
+    z = y / sum(y, axes=[1])[:, None]
+    output z
+  })");
+  Json exprs = Json::array();
+  for (uint32_t e = 0; e < across.num_exprs(); ++e)
+    exprs.push_back(across.name(across.result(ExprId(e))));
+  const Json one = {{"fusion", "f"}, {"groups", {{{"scheduler", "reduction"}, {"exprs", exprs}}}}};
+  const LoadedSegmentation all = *LoadSegmentation(across, one.dump());
   EXPECT_TRUE(absl::StartsWith(CheckSchedulable(all.segmented, RealGuard()).message(),
                                "group 0 is no plan of the scheduler reduction: reduction refuses: "
                                "grid-barrier"))

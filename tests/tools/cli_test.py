@@ -312,9 +312,9 @@ class LoadedCuts(CliTest):
         share = self.write(SHARE)
         left, right = self.path / 'left.json', self.path / 'right.txt'
         self.good('segment', share, '--format', 'json', '-o', left)
-        self.good('segment', share, '--without', 'vertical,siblings,closures,split,borders', '-o', right)
+        self.good('segment', share, '--without', 'vertical,siblings,closures,split,borders,late', '-o', right)
         text = self.good('diff', share, left, right)
-        self.assertEqual(text, self.good('diff', share, '--without', 'vertical,siblings,closures,split,borders'))
+        self.assertEqual(text, self.good('diff', share, '--without', 'vertical,siblings,closures,split,borders,late'))
         self.assertIn('split      g0 -> g0', text)
         result = json.loads(self.good('diff', share, left, right, '--format', 'json'))
         self.assertFalse(result['same'])
