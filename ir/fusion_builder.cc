@@ -33,7 +33,7 @@ FusionBuilder::FusionBuilder(absl::string_view name)
 
 FusionBuilder::FusionBuilder(absl::string_view name, std::shared_ptr<ShapeEnv> env) {
   fusion_.name_ = std::string(name.data(), name.size());
-  fusion_.env_ = std::move(env);
+  fusion_.env_ = env != nullptr ? std::move(env) : std::make_shared<ShapeEnv>();
 }
 
 FusionBuilder::FusionBuilder(FusionBuilder&& other) : FusionBuilder("") {
@@ -41,7 +41,7 @@ FusionBuilder::FusionBuilder(FusionBuilder&& other) : FusionBuilder("") {
 }
 
 FusionBuilder& FusionBuilder::operator=(FusionBuilder&& other) {
-  fusion_ = std::move(other.fusion_);
+  fusion_ = std::exchange(other.fusion_, FusionBuilder("").fusion_);
   status_ = std::exchange(
       other.status_,
       absl::FailedPreconditionError("this builder has been moved; use the one that it moved to"));

@@ -31,6 +31,7 @@ inline constexpr int kMaxRank = 16;
 class FusionBuilder {
  public:
   explicit FusionBuilder(absl::string_view name);
+  // Without an `env`, one of its own.
   FusionBuilder(absl::string_view name, std::shared_ptr<ShapeEnv> env);
   // Of the other one status() and Finish() say that it has been moved.
   FusionBuilder(FusionBuilder&& other);

@@ -19,6 +19,8 @@ absl::Status CheckNumbers(const CompileOptions& options) {
   };
   if (options.backend > BackendKind::kAuto)
     return error("backend: found ", static_cast<int>(options.backend), ", which is none");
+  if (options.narrow_edges > Narrowing::kBF16)
+    return error("narrow_edges: found ", static_cast<int>(options.narrow_edges), ", which is none");
   if (options.threads < 0) return error("threads: found ", options.threads, ", expected 0 or more");
   if (options.ordinal < 0) return error("ordinal: found ", options.ordinal, ", expected 0 or more");
   return absl::OkStatus();

@@ -228,15 +228,32 @@ absl::StatusOr<SizeBinding> BindSizes(const Fusion& fusion, absl::Span<const Sym
         if (!fusion.has_explicit_strides(v)) continue;
         const SymVector strides = fusion.strides(v);
         for (int d = 0; d < fusion.rank(v); ++d) {
-          if (StrideMatters(inputs[i], d) || (any_stride && inputs[i].strides[d] >= 0))
+          const SymRange range = RangeOf(strides[d]);
+          if (StrideMatters(inputs[i], d)) {
             progress |= Solve(strides[d], inputs[i].strides[d], binding);
+          } else if (any_stride) {
+            progress |=
+                Solve(strides[d], std::clamp(inputs[i].strides[d], range.lo, range.hi), binding);
+          }
         }
       }
     }
   }
+  // "input x, axis 0: ", where that axis is the symbol.
+  const auto axis_of = [&](const SymNode* symbol) -> std::string {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ValId v = fusion.inputs()[i];
+      for (int d = 0; d < fusion.rank(v); ++d) {
+        if (fusion.domain(v)[d].extent.node() == symbol)
+          return absl::StrCat(what(i), ", axis ", d, ": ");
+      }
+    }
+    return "";
+  };
   for (size_t s = 0; s < binding.symbols.size(); ++s) {
-    if (binding.values[s])
-      SEAM_RETURN_IF_ERROR(CheckRange(*binding.symbols[s], *binding.values[s], ""));
+    if (!binding.values[s]) continue;
+    const SymNode* symbol = binding.symbols[s];
+    SEAM_RETURN_IF_ERROR(CheckRange(*symbol, *binding.values[s], axis_of(symbol)));
   }
   // An extent that no value gives is to blame for what its symbol lacks elsewhere.
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -61,7 +62,17 @@ absl::Status CopyElements(const Tensor& from, const Tensor& to) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot copy ", from.ToString(), " to ", to.ToString()));
   }
-  if (from.numel() == 0) return absl::OkStatus();
+  for (const Tensor* tensor : {&from, &to}) {
+    if (tensor->strides.size() != tensor->sizes.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot copy ", from.ToString(), ": ",
+                                                     tensor->strides.size(), " strides for ",
+                                                     tensor->sizes.size(), " sizes"));
+    }
+  }
+  if (absl::c_linear_search(from.sizes, 0)) return absl::OkStatus();
+  if (from.data == nullptr || to.data == nullptr)
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot copy ", from.ToString(), ": there is no memory"));
   const int64_t bytes = DTypeBytes(from.dtype);
   const int last = from.rank() - 1;
   Int64Vector index(from.rank(), 0);

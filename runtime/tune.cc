@@ -253,6 +253,11 @@ std::vector<absl::Status> Tuner::Compile(Executable::Impl& impl, const GroupCall
   std::vector<size_t> owner;  // Of a kernel: its candidate.
   const auto lower = [&](size_t i) -> absl::Status {
     const Schedule& schedule = candidates[i].schedule;
+    if (schedule.kind != call.as) {
+      return absl::InvalidArgumentError(absl::StrCat("a schedule of the scheduler ",
+                                                     SchedulerName(schedule.kind),
+                                                     ", expected one of ", SchedulerName(call.as)));
+    }
     SEAM_ASSIGN_OR_RETURN(LaunchPlan plan,
                           FindScheduler(schedule.kind)->lower(*call.group, schedule));
     SEAM_RETURN_IF_ERROR(CheckRoom(plan, call.context.device));
@@ -311,6 +316,7 @@ absl::Status Tuner::TryBatch(const GroupCall& call, Expected& expected, double d
         SEAM_ASSIGN_OR_RETURN(time_, timer_(*c.executable, symbols));
       }
       SEAM_ASSIGN_OR_RETURN(c.us, time_(*c.executable, kHeat));
+      if (!(c.us > 0)) return absl::InternalError(absl::StrCat("it was timed as ", c.us, " us"));
       return absl::OkStatus();
     };
     if (!is_heuristic && clock_() >= deadline) {

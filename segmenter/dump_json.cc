@@ -61,6 +61,7 @@ Json Layout(const SegmentedFusion& segmented, const SegmentedEdge& edge) {
 }  // namespace
 
 absl::StatusOr<std::string> DumpJson(const SegmentedFusion& segmented, const DumpOptions& options) {
+  if (options.sizes == nullptr) return absl::InvalidArgumentError("DumpOptions::sizes is null");
   const Fusion& f = segmented.fusion();
   const SizeHints& sizes = *options.sizes;
   const SegmentationTotals totals = TotalsOf(segmented, sizes);

@@ -88,6 +88,7 @@ absl::StatusOr<std::vector<std::string>> GroupLines(const SegmentedFusion& segme
 }
 
 absl::StatusOr<std::string> DumpText(const SegmentedFusion& segmented, const DumpOptions& options) {
+  if (options.sizes == nullptr) return absl::InvalidArgumentError("DumpOptions::sizes is null");
   const Fusion& f = segmented.fusion();
   const Style style(options.color);
   const SizeHints& sizes = *options.sizes;

@@ -1,6 +1,6 @@
 // SchedulabilityGuard: the question that the segmenter asks of the schedulers, and the answer.
 //
-// The segmenter knows no scheduler: scheduler/guard.h implements this interface, a test fakes it.
+// The segmenter knows no scheduler: scheduler/scheduler.h implements this interface, tests fake it.
 // Thread-safety: CanSchedule is const and may be called from many threads.
 #pragma once
 

@@ -28,10 +28,15 @@ bool TakeUntil(string_view* text, string_view end, string_view* before) {
   return true;
 }
 
+// What the tool writes behind a segmentation; nothing of it is read.
+constexpr string_view kSchedules = "\nschedules for ";
+
 class TextReader {
  public:
   TextReader(const Fusion& fusion, string_view text)
-      : f_(fusion), draft_(fusion), lines_(absl::StrSplit(text, '\n')) {}
+      : f_(fusion),
+        draft_(fusion),
+        lines_(absl::StrSplit(text.substr(0, text.find(kSchedules)), '\n')) {}
 
   absl::StatusOr<LoadedSegmentation> Read() {
     for (size_t i = 0; i < lines_.size(); ++i) {

@@ -48,7 +48,7 @@ absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const Axis
 // Each merges what it can and returns whether it did.
 // A producer and a consumer of one value.
 bool MergeVertically(Merger& merger, const char* pass = "vertical");
-bool MergeSiblings(Merger& merger);    // Two readers of one value.
+bool MergeSiblings(Merger& merger);  // Two readers of one value.
 bool MergeClosures(
     Merger& merger);  // Two that a path through others joins, with all that is on such paths.
 // Gives groups copies of what leads to values that they read, where that moves fewer bytes. After

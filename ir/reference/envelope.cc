@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <new>
 #include <string>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/reference/evaluate.h"
@@ -96,10 +98,21 @@ void Envelope::Include(const Envelope& other) {
   runs += other.runs;
 }
 
-absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
-                                                    const SymbolBindings& given,
-                                                    absl::Span<const HostTensor> inputs, int runs,
-                                                    uint64_t seed) {
+namespace {
+
+// The answer, or that there is no memory for what it takes.
+template <typename Result>
+Result WithinMemory(absl::FunctionRef<Result()> compute, absl::string_view what) {
+  try {
+    return compute();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat("no memory left for ", what));
+  }
+}
+
+absl::StatusOr<std::vector<Envelope>> EnvelopesOf(const Fusion& fusion, const SymbolBindings& given,
+                                                  absl::Span<const HostTensor> inputs, int runs,
+                                                  uint64_t seed) {
   const std::vector<bool> inexact = reference::InexactValues(fusion);
   std::vector<Envelope> envelopes(fusion.outputs().size());
   for (size_t i = 0; i < envelopes.size(); ++i) {
@@ -129,7 +142,8 @@ absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
   return envelopes;
 }
 
-absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual) {
+absl::Status CompareWith(const Envelope& envelope, const HostTensor& actual) {
+  SEAM_RETURN_IF_ERROR(actual.Check());
   if (actual.dtype != envelope.dtype || actual.shape != envelope.shape) {
     return absl::InvalidArgumentError(absl::StrCat("result is ", actual.ShapeString(),
                                                    ", expected ", DTypeName(envelope.dtype), "[",
@@ -163,13 +177,34 @@ absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual) {
       "]: expected ", range, ", got ", ValueText(envelope.dtype, values[first])));
 }
 
+}  // namespace
+
+absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
+                                                    const SymbolBindings& given,
+                                                    absl::Span<const HostTensor> inputs, int runs,
+                                                    uint64_t seed) {
+  return WithinMemory<absl::StatusOr<std::vector<Envelope>>>(
+      [&] { return EnvelopesOf(fusion, given, inputs, runs, seed); }, "the ranges of results");
+}
+
+absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual) {
+  return WithinMemory<absl::Status>([&] { return CompareWith(envelope, actual); },
+                                    "the values of a result");
+}
+
 absl::StatusOr<std::vector<absl::Status>> CheckOutputs(const Fusion& fusion,
                                                        const SymbolBindings& given,
                                                        absl::Span<const HostTensor> inputs,
                                                        absl::Span<const HostTensor> actual,
                                                        std::vector<Envelope>& envelopes,
                                                        uint64_t seed, int most_runs) {
-  std::vector<absl::Status> statuses(actual.size());
+  const size_t outputs = fusion.outputs().size();
+  if (actual.size() != outputs || envelopes.size() != outputs) {
+    return absl::InvalidArgumentError(absl::StrCat(fusion.name(), ": found ", actual.size(),
+                                                   " results and ", envelopes.size(),
+                                                   " ranges, expected ", outputs, " of each"));
+  }
+  std::vector<absl::Status> statuses(outputs);
   for (const int runs : {0, std::min(50, most_runs), most_runs}) {
     const int seen = envelopes.empty() ? 0 : envelopes[0].runs;
     if (runs > seen) {

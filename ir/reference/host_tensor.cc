@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/philox.h"
+#include "ir/status.h"
 
 namespace seam {
 namespace {
@@ -235,7 +236,11 @@ std::string TensorError::ToString() const {
                       max_absolute, " absolute, ", max_relative, " relative");
 }
 
-absl::StatusOr<TensorError> CompareTensors(const HostTensor& expected, const HostTensor& actual) {
+namespace {
+
+absl::StatusOr<TensorError> Compare(const HostTensor& expected, const HostTensor& actual) {
+  SEAM_RETURN_IF_ERROR(expected.Check());
+  SEAM_RETURN_IF_ERROR(actual.Check());
   if (expected.dtype != actual.dtype || expected.shape != actual.shape) {
     return absl::InvalidArgumentError(absl::StrCat("comparing ", actual.ShapeString(), " with ",
                                                    expected.ShapeString(), ", which is expected"));
@@ -270,6 +275,16 @@ absl::StatusOr<TensorError> CompareTensors(const HostTensor& expected, const Hos
   }
   if (worst >= 0) error.worst = IndexOf(expected, worst);
   return error;
+}
+
+}  // namespace
+
+absl::StatusOr<TensorError> CompareTensors(const HostTensor& expected, const HostTensor& actual) {
+  try {
+    return Compare(expected, actual);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left for the values of two tensors");
+  }
 }
 
 }  // namespace seam

@@ -313,6 +313,10 @@ class Interpreter {
 
 absl::StatusOr<SymbolBindings> BindSymbols(const Fusion& fusion, const SymbolBindings& given,
                                            absl::Span<const HostTensor> inputs) {
+  if (fusion.shared_env() == nullptr) {
+    return absl::FailedPreconditionError(
+        "this Fusion has been moved; use the one that it moved to");
+  }
   SymbolBindings bindings = given;
   if (inputs.size() != fusion.inputs().size()) {
     return absl::InvalidArgumentError(

@@ -86,9 +86,14 @@ absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase)
 absl::Status Simulate(const kernel::Kernel& kernel, absl::Span<const SimBuffer> buffers,
                       absl::Span<const int64_t> parameters, const SimOptions& options) {
   SEAM_RETURN_IF_ERROR(VerifyKernel(kernel));
-  Simulation simulation(kernel, options);
-  SEAM_RETURN_IF_ERROR(simulation.Prepare(buffers, parameters));
-  return simulation.Run();
+  try {
+    Simulation simulation(kernel, options);
+    SEAM_RETURN_IF_ERROR(simulation.Prepare(buffers, parameters));
+    return simulation.Run();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory left while simulating the kernel ", kernel.name));
+  }
 }
 
 }  // namespace seam::simulator

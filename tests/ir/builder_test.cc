@@ -253,6 +253,10 @@ TEST(FusionBuilder, MovedFrom) {
   EXPECT_TRUE(moved.Finish().ok());
   EXPECT_THAT(std::string(b.Finish().status().message()), HasSubstr("has been moved"));
   EXPECT_FALSE(b.Op(OpKind::Exp, {x}).valid());
+  EXPECT_EQ(b.env().symbols().size(), 0u);
+  FusionBuilder without("g", nullptr);
+  without.Symbol("N");
+  EXPECT_EQ(without.env().symbols().size(), 1u);
 }
 
 TEST(FusionBuilder, SymbolicStridesLeaveConstraints) {

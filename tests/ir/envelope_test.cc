@@ -143,6 +143,26 @@ TEST(EnvelopeTest, RoundingsOfSeveralElementsAreTriedUntilTheyTell) {
   EXPECT_TRUE(narrow);
 }
 
+TEST(EnvelopeTest, RefusesWhatIsNoResult) {
+  const Fusion fusion =
+      ParseFusion(
+          "fusion f {\n input x: f32[8]\n y = exp(x)\n z = x + 1.0\n output y\n output z\n}")
+          .value();
+  const HostTensor x = Random(DType::F32, {8}, 3);
+  std::vector<Envelope> envelopes = MakeEnvelopes(fusion, {}, {x}).value(), none;
+  std::vector<HostTensor> right = Interpret(fusion, {}, {x}).value();
+  EXPECT_TRUE(CheckOutputs(fusion, {}, {x}, right, envelopes).ok());
+  for (auto* ranges : {&none, &envelopes}) {
+    const auto one = CheckOutputs(fusion, {}, {x}, absl::MakeSpan(right).first(1), *ranges);
+    EXPECT_EQ(one.status().code(), absl::StatusCode::kInvalidArgument) << one.status();
+  }
+  HostTensor cut = right[0];
+  cut.data.resize(cut.data.size() - 1);
+  EXPECT_EQ(CheckWithin(envelopes[0], cut).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CompareTensors(right[0], cut).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CompareTensors(cut, right[0]).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(EnvelopeTest, FollowsDiscontinuitiesAndNan) {
   // sin of large arguments, then a comparison and a square root of something around zero.
   FusionBuilder b("edges");

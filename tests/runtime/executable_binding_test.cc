@@ -35,7 +35,7 @@ TEST(BindSizes, LoneSymbols) {
   EXPECT_EQ(Bound(f, {Of(DType::F32, {3, 7})}), "M = 3, N = 7");
   EXPECT_EQ(Bound(f, {Of(DType::F32, {0, 7})}), "M = 0, N = 7");
   EXPECT_THAT(Bound(f, {Of(DType::F32, {3, 51})}),
-              HasSubstr("symbol N is 51, expected a value in [1, 50]"));
+              HasSubstr("input x, axis 1: symbol N is 51, expected a value in [1, 50]"));
   EXPECT_THAT(Bound(f, {Of(DType::F32, {3, 0})}),
               HasSubstr("symbol N is 0, expected a value in [1, 50]"));
 }
@@ -102,6 +102,11 @@ TEST(BindSizes, StridesWithoutAStep) {
   EXPECT_EQ(Bound(f, {x, z}), "M = 0, P = 3, S = 16");
   EXPECT_EQ(Bound(f, {x, x}), "M = 0, P = 0, S = 0");
   EXPECT_EQ(Bound(f, {x, x}, {{"S", 8}}), "M = 0, P = 0, S = 8");
+  x.strides = {-8, 1};  // x[::-1][:0]
+  EXPECT_EQ(Bound(f, {x, z}), "M = 0, P = 3, S = 16");
+  EXPECT_EQ(Bound(f, {x, x}), "M = 0, P = 0, S = 0");
+  x.strides = {int64_t{1} << 50, 1};
+  EXPECT_EQ(Bound(f, {x, x}), "M = 0, P = 0, S = 1000");
 }
 
 TEST(BindSizes, WhatNoValueGives) {
@@ -198,6 +203,9 @@ TEST(CopyElements, BetweenStrides) {
                   .ok());
   EXPECT_EQ(one, 4);
   EXPECT_FALSE(CopyElements(source, ContiguousTensor(to.data(), DType::I32, {3, 2})).ok());
+  EXPECT_FALSE(CopyElements(ContiguousTensor(nullptr, DType::I32, {2, 3}), target).ok());
+  target.strides.pop_back();
+  EXPECT_FALSE(CopyElements(source, target).ok());
 }
 
 }  // namespace

@@ -245,6 +245,12 @@ TEST_F(TuneTest, GivesItsCandidatesToThoseWhoTimeThem) {
     ASSERT_TRUE((*compiled)[i].ok()) << (*compiled)[i].status();
     EXPECT_EQ((*(*compiled)[i]->CompileFor(symbols))[0].schedule, lines[i]);
   }
+  Schedule another = (*schedules)[0];
+  another.kind = SchedulerKind::kPointwise;
+  const auto others = CompileSchedules(executable, symbols, {Schedule{}, another});
+  ASSERT_TRUE(others.ok()) << others.status();
+  for (const auto& other : *others)
+    EXPECT_THAT(other.status().message(), HasSubstr("expected one of reduction"));
 
   const Executable two = *Make(R"(fusion two {
     symbol M in [1, 1048576]

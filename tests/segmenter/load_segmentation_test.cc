@@ -112,6 +112,13 @@ TEST_F(LoadTest, RoundTripOfTheExamples) {
   }
 }
 
+// `seam segment --device` writes the schedules behind.
+TEST_F(LoadTest, SchedulesBehindTheText) {
+  const LoadedSegmentation loaded = *LoadSegmentation(fusion_, json_.dump());
+  const std::string text = TextOf(loaded.segmented, loaded.log, loaded.sizes);
+  EXPECT_EQ(Error(text + "\nschedules for h100:\n  group 0: reduction inner\n"), "accepted");
+}
+
 TEST_F(LoadTest, RoundTripOfRandomGraphs) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
