@@ -560,6 +560,11 @@ bool StaysWithinRows(const Fusion& group, const GroupShape& shape) {
   });
 }
 
+// Whether each row leaves a state in memory, of what folds some of the rows.
+bool LeavesStatesOfRows(const GroupShape& shape) {
+  return absl::c_linear_search(shape.crosses, Crossing::kSomeRows);
+}
+
 }  // namespace
 
 absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
@@ -576,9 +581,11 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   }
   const std::vector<ExprId> unrolled = FindUnrolled(group, axes, reductions);
   absl::StatusOr<GroupShape> shape = ShapeOf(group, axes, folds, /*unrolls=*/false);
-  if (unrolled.empty() || (shape.ok() && StaysWithinRows(group, *shape))) return shape;
+  const bool is_right = shape.ok() && StaysWithinRows(group, *shape);
+  if (unrolled.empty() || (is_right && !LeavesStatesOfRows(*shape))) return shape;
   for (ExprId e : unrolled) folds[e.index()] = false;
-  return ShapeOf(group, axes, std::move(folds), /*unrolls=*/true);
+  absl::StatusOr<GroupShape> within = ShapeOf(group, axes, std::move(folds), /*unrolls=*/true);
+  return is_right && (!within.ok() || within->crossed()) ? shape : within;
 }
 
 }  // namespace seam

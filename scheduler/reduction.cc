@@ -198,6 +198,24 @@ absl::Status WidenIndices(const SizedGroup& sized, Schedule& s) {
   return absl::OkStatus();
 }
 
+// Whether a state of each row, written and read again, is little beside what is read of it: not
+// where threads compute much with few elements, as with all pairs of them.
+absl::StatusOr<bool> HasFewStatesBesideInputs(const SizedGroup& sized) {
+  constexpr double kLeastRatio = 4;
+  if (ColumnStates(sized) > 0) return true;  // Which vectors of rows are held for.
+  double read = 0, states = 0;
+  for (ValId v : sized.group->inputs()) {
+    SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, sized.group->type(v).numel()));
+    read += static_cast<double>(elements) * DTypeBytes(sized.group->dtype(v));
+  }
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    if (sized.shape.crosses[i] != Crossing::kAll) continue;
+    states += 2.0 * 4 * kernel::NumComponents(sized.group->op(ExprId(i))) *
+              static_cast<double>(sized.rows);
+  }
+  return read >= kLeastRatio * states;
+}
+
 // Tiles, where some tensors lie across others. Rows that no CTA holds are read step by step.
 absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
                                                           const ScheduleContext& context) {
@@ -375,7 +393,9 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.sections.size > 1) return choose(sized, s);
   // Neighbouring rows of many columns leave a state each of what is folded of all of them: threads
   // that take rows in turn would have no vectors.
-  if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kFewColumns) {
+  SEAM_ASSIGN_OR_RETURN(const bool few_states, HasFewStatesBesideInputs(sized));
+  if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kFewColumns &&
+      few_states) {
     Schedule outer = s;
     outer.outer = true;
     SEAM_ASSIGN_OR_RETURN(sized, SizeGroup(group, context, outer));

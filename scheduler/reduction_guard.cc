@@ -304,14 +304,16 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     const bool fits = even && columns <= double{kClusterPiece} * device.max_cluster;
     of_row = fits ? columns : double{kBusyElements};
   }
-  // Rows that are neighbours are a sector's to a CTA.
+  // Rows that are neighbours are a sector's to a CTA. Of so many columns that no CTA holds their
+  // states with vectors of rows each thread goes down single ones.
+  const int beside = kSectorBytes / InputBytes(fusion, axes, summary).second;
   if (absl::c_linear_search(*rows, fastest)) {
-    const int beside = kSectorBytes / InputBytes(fusion, axes, summary).second;
+    constexpr double kMostHeld = 2048;
     of_row = std::min(of_row, double{kBusyElements} / beside);
+    sector_is_read_once &= columns <= kMostHeld || StatesAcross(fusion, axes, summary, *rows) == 0;
   }
   const double busy = double{kBusyElements} * device.sms;
-  const double reads =
-      sector_is_read_once ? 1 : kSectorBytes / InputBytes(fusion, axes, summary).second;
+  const double reads = sector_is_read_once ? 1 : beside;
   return std::min({1.0, of_batch / kBatchElements, 1 / reads,
                    num_rows * of_row / std::min(all, busy),
                    BusyAcross(fusion, axes, summary, *rows, columns, all, device)}) *

@@ -1,5 +1,9 @@
 #include "scheduler/unrolled.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
 #include "absl/algorithm/container.h"
 #include "scheduler/group_shape.h"
 #include "scheduler/kernel/reduction_state.h"
@@ -45,6 +49,15 @@ std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
                                  absl::Span<const ExprId> reductions) {
   std::vector<ExprId> unrolled, others;
   for (ExprId e : reductions) (IsSmall(fusion, axes, e) ? unrolled : others).push_back(e);
+  if (others.empty()) {  // Those that keep the fewest axes stay; windows are no rows.
+    size_t fewest = SIZE_MAX;
+    for (ExprId e : unrolled) fewest = std::min(fewest, axes.kept(e).size());
+    const auto stays = [&](ExprId e) {
+      return axes.kept(e).size() == fewest && Folded(axes, e).size() == 1;
+    };
+    absl::c_copy_if(unrolled, std::back_inserter(others), stays);
+    std::erase_if(unrolled, stays);
+  }
   // One that stays keeps others from being unrolled, whose axes it runs over.
   for (size_t i = 0; i < others.size(); ++i) {
     const AxisSet& space = axes.space(others[i]);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
@@ -121,6 +122,47 @@ TEST(UnrolledTest, ReadAtOtherRows) {
     ASSERT_TRUE(segmented.ok()) << segmented.status();
     EXPECT_EQ(segmented->groups().size(), 1) << text;
     for (const int64_t n : {1, 7, 40}) ExpectRight(text, {.sizes = {{"N", n}}});
+  }
+}
+
+// Where each row would leave a state of what folds some of the rows, and where all are small: those
+// that keep the fewest axes are the rows'.
+TEST(UnrolledTest, InsteadOfStatesOfRows) {
+  const struct {
+    const char* body;
+    size_t axes;  // That remain.
+  } cases[] = {
+      {"  input e: f32[M, 4, 4]\n  input x: bf16[M, 4, N]\n"
+       "  m = sum(e[..., None] * cast(x, dtype=f32)[:, None], axes=[2])\n"
+       "  r = mean(m * m, axes=[1, 2])\n  output m\n  output r\n",
+       3},
+      {"  input p: f32[M, 8]\n  input u: f32[M]\n  i = iota(axis=0, sizes=[8, 8], dtype=i32)\n"
+       "  j = iota(axis=1, sizes=[8, 8], dtype=i32)\n"
+       "  c = sum(where(j <= i, p[:, None, :], 0.0), axes=[2])\n"
+       "  r = sum(c < u[:, None], axes=[1]) + size(sizes=[N], dtype=i64)\n  output r\n",
+       2},
+      {"  input x: f16[M, 3, 3, N]\n  f = cast(x, dtype=f32)\n  w = exp(-sum(f * f, axes=[2]))\n"
+       "  z = sum(w, axes=[1])\n  r = w / z[:, None]\n  output r\n",
+       3},
+  };
+  testing::Part part;
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.body);
+    const std::string text =
+        absl::StrCat("fusion small {\n  symbol M\n  symbol N\n", c.body, "}\n");
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+    ASSERT_TRUE(shape.ok()) << shape.status();
+    EXPECT_TRUE(shape->unrolls);
+    EXPECT_FALSE(shape->crossed());
+    EXPECT_EQ(shape->order.size(), c.axes);
+    const absl::StatusOr<SegmentedFusion> segmented = Segment(*group, RealGuard());
+    ASSERT_TRUE(segmented.ok()) << segmented.status();
+    EXPECT_EQ(segmented->groups().size(), 1);
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 1}, {5, 33}, {70, 136}}) {
+      if (part.TakesNext()) ExpectRight(text, {.sizes = {{"M", m}, {"N", n}}});
+    }
   }
 }
 

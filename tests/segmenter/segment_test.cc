@@ -463,6 +463,23 @@ TEST(SegmentTest, SumsOfAllStayApartFromWhatIsTurned) {
   EXPECT_GT(s->num_groups(), 1);
 }
 
+// Columns so long that no CTA holds their states beside vectors of neighbouring rows would be gone
+// down in single elements.
+TEST(SegmentTest, LongColumnsOfNeighbouringRowsStayApart) {
+  const Fusion f = *ParseFusion(R"(fusion f {
+    symbol M
+    symbol K
+    input x: f16[M, K]
+    s = amax(where(amax(x, axes=[0]) >= 6.0, 0.0, x), axes=[1])
+    output s
+  })");
+  for (const auto& [m, groups] : {std::pair(1024, 1), {8192, 2}}) {
+    const auto s = Segment(f, RealGuard(), {.sizes = {{"M", m}, {"K", 5120}}});
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->num_groups(), groups) << m;
+  }
+}
+
 // One row is one kernel while the cache holds it; else what waits for its sums is another.
 TEST(SegmentTest, OneRowThatTheCacheHolds) {
   const auto kernels = [](absl::string_view text, int64_t n,
