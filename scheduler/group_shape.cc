@@ -111,6 +111,21 @@ AxisSet CommonAxes(const Fusion& group, const AxisMap& axes) {
   return common;
 }
 
+// The rows of a group that folds nothing: all that its results have in common, or the axes along
+// which whole rows are looked up that lie beside each other. A row's vectors are then all found at
+// one place. Source: docs/schedulers.md, "Rows that are looked up".
+AxisSet RowsOfPoints(const Fusion& group, const AxisMap& axes, absl::Span<const AxisId> order) {
+  const AxisSet common = CommonAxes(group, axes);
+  AxisSet rows = common;
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const ExprId e(i);
+    if (group.info(e).op_class == OpClass::Indexing && IsSubset(common, axes.axes(group.result(e))))
+      rows = Intersection(rows, axes.axes(group.operands(e)[1]));
+  }
+  const bool is_beside = !order.empty() && !absl::c_binary_search(rows, order.back());
+  return rows.empty() || !is_beside ? common : rows;
+}
+
 KeptColumns ColumnsKeptBy(const GroupShape& shape, ExprId e) {
   const AxisSet& kept = shape.axes.kept(e);
   const auto is_kept = [&](AxisId a) { return absl::c_binary_search(kept, a); };
@@ -498,7 +513,7 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   const auto fast = memory.empty() ? shape.order.end() : absl::c_find(shape.order, memory.front());
   shape.order.insert(fast, others.begin(), others.end());
 
-  AxisSet kept = shape.reduces ? axes.kept(reductions[0]) : CommonAxes(group, axes);
+  AxisSet kept = shape.reduces ? axes.kept(reductions[0]) : RowsOfPoints(group, axes, shape.order);
   AxisSet batch;
   shape.crosses.resize(group.num_exprs());
   shape.finished.resize(group.num_vals());

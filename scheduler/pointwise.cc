@@ -106,7 +106,7 @@ absl::StatusOr<Divisions> DivisionsOfElements(const SizedGroup& sized, const Sch
   }
   for (const SymNode* node : TopologicalNodes(indices)) {
     const bool divides = node->kind == SymKind::FloorDiv || node->kind == SymKind::Mod;
-    if (!divides || !kernel::DependsOn(node->children[0], v)) continue;
+    if (!divides || !kernel::DependsOn(node->children[0], s.vector > 1 ? v : q)) continue;
     ++divisions.count;
     for (size_t p = 0; p < tile.parameters.size(); ++p) {
       if (!kernel::DependsOn(node->children[1], tile.parameters[p])) continue;
@@ -122,7 +122,6 @@ absl::StatusOr<Divisions> DivisionsOfElements(const SizedGroup& sized, const Sch
 // sizes than they would lose. Source: docs/schedulers.md, "Vectors that divide".
 absl::Status SpareDivisions(const SizedGroup& sized, Schedule& s) {
   constexpr int64_t kLeastPinned = 1 << 18;
-  if (s.vector == 1) return absl::OkStatus();
   SEAM_ASSIGN_OR_RETURN(const Divisions divisions, DivisionsOfElements(sized, s));
   if (divisions.count == 0) return absl::OkStatus();
   Schedule even = s;

@@ -9,6 +9,7 @@
 #include "scheduler/lower.h"
 #include "scheduler/points.h"
 #include "scheduler/trace.h"
+#include "scheduler/workload.h"
 
 namespace seam {
 namespace {
@@ -349,8 +350,34 @@ absl::StatusOr<Schedule> OrPointsAlongMemory(const SizedGroup& sized, Schedule s
   return best;
 }
 
-absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
-  SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
+namespace {
+
+// Elements that no vectors hold, since they begin anywhere, have masks of their own or are looked
+// up one by one: four neighbours to a thread all the same, where all large tensors run along the
+// same axis and there are threads enough. One each would leave little of memory under way. Source:
+// docs/schedulers.md, "Single elements of points".
+absl::Status TakeSingleElements(const SizedGroup& sized, Schedule& s) {
+  constexpr int kElements = 4, kWaves = 4;
+  if (s.vector > 1 || s.points > 1 || s.tiles || !s.outer || sized.columns > 1 ||
+      sized.shape.rows.empty()) {
+    return absl::OkStatus();
+  }
+  SEAM_ASSIGN_OR_RETURN(const std::vector<std::vector<AxisId>> orders, OrdersOfLarge(sized));
+  const auto runs_along_rows = [&](const std::vector<AxisId>& order) {
+    return order.empty() || order.back() == sized.shape.rows.back();
+  };
+  Schedule several = s;
+  several.vector = MostPoints(WorkloadOf(*sized.group), kElements);
+  const int64_t ctas = sized.rows / several.rows_per_cta();
+  if (!absl::c_all_of(orders, runs_along_rows) || ctas < kWaves * sized.context.device.sms)
+    return absl::OkStatus();
+  SEAM_RETURN_IF_ERROR(ChooseFacts(sized, several).status());
+  s = several;
+  return absl::OkStatus();
+}
+
+// FitStencil but for single elements.
+absl::StatusOr<Schedule> FitWindows(const SizedGroup& sized, const Loads& loads, Schedule s) {
   if (loads.Most() < 2) return s;
   SEAM_ASSIGN_OR_RETURN(const SharingAxis axis, FindSharingAxis(sized, s, loads));
   std::optional<Schedule> with;
@@ -363,6 +390,15 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
     SEAM_RETURN_IF_ERROR(FitOnePoint(sized, loads.words, s));
   }
   return OrPointsAlongMemory(sized, std::move(s));
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
+  SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, s));
+  SEAM_ASSIGN_OR_RETURN(s, FitWindows(sized, loads, std::move(s)));
+  if (loads.Most() < kWindow) SEAM_RETURN_IF_ERROR(TakeSingleElements(sized, s));
+  return s;
 }
 
 // Short rows that read the same again and again, a matrix for each of many vectors, of which a CTA

@@ -14,8 +14,8 @@ inline constexpr int kMostPoints = 8, kMostPointsOfRows = 4;
 
 // A pointwise group's schedule `s`, as it is where no tensor is read so, else with fewer elements a
 // vector, a bound of registers, or several points a thread, along the axis along which they have
-// most loads in common. Source: docs/schedulers.md, "Points
-// that read many". Errors: those of Trace.
+// most loads in common; or with several single elements a thread where there are no vectors.
+// Source: docs/schedulers.md, "Points that read many". Errors: those of Trace.
 absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s);
 
 // `s`, of vectors or tiles, or points along the axis in which memory runs, if a thread then moves

@@ -157,13 +157,64 @@ const char* const kProduct =
     "fusion f {\n  symbol M\n  symbol N\n  input x: bf16[N, M]\n  input z: bf16[M, N]\n"
     "  y = permute(x, axes=[1, 0]) * z\n  output y\n}";
 
-Schedule ScheduleOfProduct(int64_t m, int64_t n) {
-  const absl::StatusOr<Fusion> group = ParseFusion(kProduct);
+Schedule ScheduleOf(const std::string& text, int64_t m, int64_t n) {
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
   EXPECT_TRUE(group.ok()) << group.status();
   const ScheduleContext context{.sizes = {m, n}, .device = *FindDevice("h200")};
   const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(*group, SchedulerKind::kPointwise, context);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan->schedule;
+}
+
+Schedule ScheduleOfProduct(int64_t m, int64_t n) { return ScheduleOf(kProduct, m, n); }
+
+// What begins anywhere, has masks of its own or is looked up one by one, four elements to a thread.
+TEST(PointwiseKernel, SingleElementsOfPoints) {
+  for (const char* body :
+       {"  input x: bf16[M, N + 1]\n  y = x[:, 1:]\n",
+        "  input x: bf16[M, N]\n  input z: bf16[M, 13]\n  y = cat(x, z, axis=1)\n",
+        "  input x: f32[M, N + 1]\n  y = x[:, 1:] - x[:, :N]\n",
+        "  input x: f16[M, N]\n  y = pad(x, before=[0, 1], after=[0, 2])\n",
+        "  input x: u8[M, N]\n  input i: i32[M, N]\n  y = gather(x, i, axis=1)\n",
+        "  input x: f32[M, N]\n  input i: i64[N]\n  y = index_select(x, i, axis=1)\n"}) {
+    SCOPED_TRACE(body);
+    const std::string text = absl::StrCat("fusion f {\n  symbol M in [1, 65536]\n",
+                                          "  symbol N in [1, 65536]\n", body, "  output y\n}\n");
+    const Schedule s = ScheduleOf(text, 8192, 4096);
+    EXPECT_GE(s.vector * s.points, 4);  // Where there are as many, points along memory.
+    EXPECT_EQ(ScheduleOf(text, 64, 64).vector, 1);
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 1}, {3, 41}, {7, 136}}) {
+      const testing::GroupResult result = testing::RunGroupText(
+          text, {.sizes = {{"M", m}, {"N", n}}, .edit = [](Schedule& s) { s.vector = 4; }});
+      EXPECT_TRUE(result.status.ok()) << m << " x " << n << ": " << result.status;
+    }
+  }
+}
+
+// Rows that are looked up whole are the kernel's rows, and lie in vectors.
+TEST(PointwiseKernel, RowsThatAreLookedUp) {
+  const auto text = [](const char* body) {
+    return absl::StrCat("fusion f {\n  symbol M in [0, 65536]\n  symbol N in [1, 65536]\n",
+                        "  input w: bf16[100, N]\n  input i: i32[M]\n",
+                        "  e = index_select(w, i, axis=0)\n", body, "  output y\n}\n");
+  };
+  const std::string rows[] = {text("  y = e\n"), text("  input z: bf16[M, N]\n  y = e + z\n"),
+                              text("  input v: f32[7, N]\n  input k: i64[M]\n"
+                                   "  y = cast(e, dtype=f32) * index_select(v, k, axis=0)\n")};
+  for (const std::string& graph : rows) {
+    SCOPED_TRACE(graph);
+    const Schedule s = ScheduleOf(graph, 8192, 4096);
+    EXPECT_FALSE(s.outer);
+    EXPECT_GE(s.vector, 4);
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{0, 8}, {1, 1}, {5, 41}, {9, 2056}}) {
+      const testing::GroupResult result =
+          testing::RunGroupText(graph, {.sizes = {{"M", m}, {"N", n}}});
+      EXPECT_TRUE(result.status.ok()) << m << " x " << n << ": " << result.status;
+    }
+  }
+  // Parts of rows, for heads that share them, are not.
+  const std::string heads = text("  input x: bf16[M, 8, N]\n  y = x * broadcast(e, axes=[1])\n");
+  EXPECT_TRUE(ScheduleOf(heads, 1024, 128).outer);
 }
 
 // x is read in vectors along the rows of y, z in vectors along its columns, and nothing is
