@@ -108,10 +108,15 @@ void ChoosePasses(const KeptRows& rows, Schedule& s) {
   s.online = !s.persistent && rows.GainsOnline(s);
 }
 
-// How a thread reaches its elements: the widest vector, at most `limit`, and what of the sizes the
-// kernel knows.
-absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedule& s) {
+// How a thread reaches its elements: the widest vector, at most `limit`, at least `least` although
+// it may be moved by elements then, and what of the sizes the kernel knows.
+absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedule& s,
+                                      int least = 1) {
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
+  if (s.vector < std::min(least, limit)) {
+    s.vector = std::min(least, limit);
+    SEAM_RETURN_IF_ERROR(ChooseFacts(sized, s).status());
+  }
   // Which of the kept columns a state belongs to is then known without a division.
   if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
@@ -247,13 +252,19 @@ absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
   return s;
 }
 
-absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, bool may_shift) {
+// What rows that are chosen again do otherwise.
+struct Access {
+  bool may_shift = true;
+  int least_vector = 1;
+};
+
+absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const Access& access) {
   s.outer = sized.shape.outer;
   int limit = std::clamp(16 / sized.narrowest_bytes, 1, 8);
   while (limit > 1 && sized.input_words * limit > kMostWords / 2) limit /= 2;
   const int64_t section = sized.shape.sections.size;
   if (section > 1) limit = static_cast<int>(std::min<int64_t>(limit, section));
-  SEAM_ASSIGN_OR_RETURN(KeptRows rows, ChooseAccess(sized, limit, s));
+  SEAM_ASSIGN_OR_RETURN(KeptRows rows, ChooseAccess(sized, limit, s, access.least_vector));
   if (section > 1) {
     SEAM_RETURN_IF_ERROR(ChooseSections(sized, s));
     ChoosePasses(rows, s);
@@ -270,7 +281,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, bool ma
   if (sized.shape.batch.empty()) {
     SEAM_ASSIGN_OR_RETURN(in_blocks, ChooseBlocks(sized, s));
   }
-  if (may_shift && !in_blocks && GainsByShift(sized, rows, limit, s)) {
+  if (access.may_shift && !in_blocks && GainsByShift(sized, rows, limit, s)) {
     Schedule shifted = s;
     shifted.shift = true;
     SEAM_ASSIGN_OR_RETURN(const KeptRows shifted_rows, ChooseAccess(sized, limit, shifted));
@@ -374,8 +385,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   Schedule s;
   s.kind = SchedulerKind::kReduction;
   const auto choose = [](const SizedGroup& sized, const Schedule& s,
-                         bool may_shift = true) -> absl::StatusOr<Schedule> {
-    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s, may_shift));
+                         const Access& access = {}) -> absl::StatusOr<Schedule> {
+    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s, access));
     const DeviceInfo& device = sized.context.device;
     const int most = std::max(1, device.max_threads_per_sm / chosen.threads());
     chosen.min_ctas_per_sm = std::min(chosen.min_ctas_per_sm, most);
@@ -417,11 +428,19 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(group, context));
     if (tiles) return *std::move(tiles);
   }
+  // Single elements of whole rows that are read step by step: four to a thread, so that more of
+  // memory is under way. Source: docs/schedulers.md, "Single elements of points".
+  constexpr int kElements = 4;
+  if (chosen.vector == 1 && !chosen.persistent && !chosen.outer && chosen.cluster == 1 &&
+      sized.run >= sized.columns) {
+    SEAM_ASSIGN_OR_RETURN(Schedule four, choose(sized, s, {.least_vector = kElements}));
+    if (four.vector > 1 && !four.persistent && !four.shift) return four;
+  }
   if (!chosen.shift) return FitStencilOfRows(sized, std::move(chosen));
   // Single elements that rows share are fewer loads than vectors put together.
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
   if (!rows.JoinsFirstLoad()) return chosen;
-  SEAM_ASSIGN_OR_RETURN(Schedule single, choose(sized, s, /*may_shift=*/false));
+  SEAM_ASSIGN_OR_RETURN(Schedule single, choose(sized, s, {.may_shift = false}));
   SEAM_ASSIGN_OR_RETURN(single, FitStencilOfRows(sized, std::move(single)));
   return single.points > 1 ? single : chosen;
 }

@@ -53,6 +53,13 @@ class Rows {
       SEAM_RETURN_IF_ERROR(ChooseVector(sized, 16 / sized.narrowest_bytes, s));
       if (s.shift) all.ShareRowsInVectors(s);
     }
+    if (chosen.vector == 1 && !sized.shape.outer && !chosen.tiles && chosen.points == 1) {
+      // Single elements, four to a thread.
+      Schedule s = chosen;
+      s.vector = std::min(4, 16 / sized.narrowest_bytes);
+      SEAM_RETURN_IF_ERROR(ChooseFacts(sized, s).status());
+      all.ShareRowsInVectors(s);
+    }
     return all.collector_.Take();
   }
 

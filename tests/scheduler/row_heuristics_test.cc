@@ -1,12 +1,15 @@
 // What the heuristics do with rows of several inputs, and with what copies bring a part of.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "scheduler/device.h"
 #include "scheduler/schedule.h"
+#include "tests/support/group_runner.h"
 #include "tests/support/launchable.h"
 
 namespace seam {
@@ -40,6 +43,30 @@ TEST(RowHeuristics, RowsOfTwoInputs) {
     const Schedule s = ExpectLaunchable(divergence, 4096, n, h100).schedule;
     EXPECT_GT(s.cluster, 1) << s.ToString();
     EXPECT_GE(s.threads() * s.min_ctas_per_sm, 352) << s.ToString();
+  }
+}
+
+// A long row that begins anywhere, beside one that does not: four elements to a thread, each of
+// which is moved by itself where there is no vector.
+TEST(RowHeuristics, SingleElementsOfStreamedRows) {
+  const std::string text = R"(fusion steps {
+  symbol M
+  symbol N
+  input x: f32[M, N]
+  d = x[:, 1:] - x[:, :N - 1]
+  s = sum(d * d)
+  output d
+  output s
+})";
+  const Schedule s = ExpectLaunchable(text, 4099, 4099, *FindDevice("h200")).schedule;
+  EXPECT_EQ(s.vector, 4) << s.ToString();
+  EXPECT_FALSE(s.persistent) << s.ToString();
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 2}, {3, 700}, {7, 1031}}) {
+    const testing::GroupResult result =
+        testing::RunGroupText(text, {.sizes = {{"M", m}, {"N", n}}, .edit = [](Schedule& s) {
+                                       if (s.vector == 1) s.vector = 4;
+                                     }});
+    EXPECT_TRUE(result.status.ok()) << m << " x " << n << ": " << result.status;
   }
 }
 
