@@ -207,7 +207,7 @@ absl::Status WidenIndices(const SizedGroup& sized, Schedule& s) {
 // where threads compute much with few elements, as with all pairs of them.
 absl::StatusOr<bool> HasFewStatesBesideInputs(const SizedGroup& sized) {
   constexpr double kLeastRatio = 4;
-  if (ColumnStates(sized) > 0) return true;  // Which vectors of rows are held for.
+  if (ColumnStates(sized) > 0) return true;  // Beside these, vectors of rows are held.
   double read = 0, states = 0;
   for (ValId v : sized.group->inputs()) {
     SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, sized.group->type(v).numel()));

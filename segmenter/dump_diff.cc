@@ -113,6 +113,8 @@ absl::StatusOr<SegmentationDiff> DiffSegmentations(const SegmentedFusion& left,
   diff.fusion = std::string(left.fusion().name());
   diff.left = TotalsOf(left, left_sizes);
   diff.right = TotalsOf(right, right_sizes);
+  diff.left_sizes = left_sizes.symbols();
+  diff.right_sizes = right_sizes.symbols();
   std::vector<int> change_of(parent.size(), -1);
   const auto change_at = [&](uint32_t i) -> GroupChange& {
     int& change = change_of[root(i)];
@@ -134,9 +136,16 @@ absl::StatusOr<SegmentationDiff> DiffSegmentations(const SegmentedFusion& left,
 }
 
 std::string DiffText(const SegmentationDiff& diff, bool color) {
+  // Traffic at other sizes says nothing of the cut.
+  const auto at = [&](const SymbolSizes& sizes) {
+    return diff.left_sizes == diff.right_sizes
+               ? ""
+               : absl::StrCat(" at ", absl::StrJoin(sizes, ", ", absl::PairFormatter(" = ")));
+  };
   std::string out =
       absl::StrCat(color ? "\x1b[1m" : "", diff.fusion, color ? "\x1b[0m" : "", ": ",
-                   Totals(diff.left), " of device memory traffic -> ", Totals(diff.right), "\n");
+                   Totals(diff.left), " of device memory traffic", at(diff.left_sizes), " -> ",
+                   Totals(diff.right), at(diff.right_sizes), "\n");
   std::vector<std::string> same;
   for (const GroupChange& change : diff.changes) {
     if (change.kind == GroupChange::Kind::kSame) {
@@ -165,6 +174,11 @@ std::string DiffJson(const SegmentationDiff& diff) {
   const auto totals = [](const SegmentationTotals& t) {
     return Json{{"kernels", t.kernels}, {"bytes", t.bytes}};
   };
+  const auto side = [&](const SegmentationTotals& t, const SymbolSizes& sizes) {
+    Json json = totals(t);
+    json["symbols"] = sizes;
+    return json;
+  };
   const auto ids = [](const std::vector<GroupId>& groups) {
     Json list = Json::array();
     for (GroupId g : groups) list.push_back(g.index());
@@ -172,8 +186,8 @@ std::string DiffJson(const SegmentationDiff& diff) {
   };
   Json json = {{"fusion", diff.fusion},
                {"same", diff.same()},
-               {"left", totals(diff.left)},
-               {"right", totals(diff.right)},
+               {"left", side(diff.left, diff.left_sizes)},
+               {"right", side(diff.right, diff.right_sizes)},
                {"changes", Json::array()}};
   for (const GroupChange& change : diff.changes) {
     json["changes"].push_back({{"kind", ChangeName(change.kind)},

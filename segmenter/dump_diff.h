@@ -36,6 +36,7 @@ const char* ChangeName(
 struct SegmentationDiff {
   std::string fusion;
   SegmentationTotals left, right;
+  SymbolSizes left_sizes, right_sizes;  // At which traffic is counted.
   std::vector<GroupChange> changes;  // By their first left group, then right one; the same as well.
   bool same() const;
 };
@@ -48,7 +49,7 @@ absl::StatusOr<SegmentationDiff> DiffSegmentations(const SegmentedFusion& left,
                                                    const SegmentedFusion& right,
                                                    const SizeHints& right_sizes);
 
-// A line a change, those that are the same in one line at the end.
+// A line a change, those that are the same in one line at the end; the sizes where they differ.
 std::string DiffText(const SegmentationDiff& diff, bool color);
 // One object: fusion, same, left and right (kernels, bytes), changes (kind; left, right: ids;
 // left_totals, right_totals: kernels and bytes).

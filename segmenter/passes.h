@@ -46,6 +46,7 @@ absl::StatusOr<InitialGroups> MakeInitialGroups(const Fusion& fusion, const Axis
                                                 Privatized privatized);
 
 // Each merges what it can and returns whether it did.
+
 // A producer and a consumer of one value.
 bool MergeVertically(Merger& merger, const char* pass = "vertical");
 bool MergeSiblings(Merger& merger);  // Two readers of one value.
@@ -57,8 +58,8 @@ bool RecomputeInReaders(Merger& merger);
 // Groups that share nothing, side by side in one launch. After all that change groups: what it
 // joins would have to be taken apart for another merge.
 bool MergeHorizontally(Merger& merger);
-// A producer and a consumer that the guard accepts late: what waits for a reduction over
-// everything, which may do so beside more elsewhere. The last to run.
+// A producer and a consumer that the guard accepts late, one row that waits for a reduction over
+// all of it. The last to run: late.cc says why.
 bool MergeLate(Merger& merger);
 // Each changes borders, where that lowers the price of the cut, and returns whether it did.
 bool SplitGroups(Merger& merger,

@@ -183,6 +183,19 @@ TEST(DiffTest, SameSplitMergedRegrouped) {
   EXPECT_EQ(json["left"]["kernels"], 5);
 }
 
+TEST(DiffTest, OtherSizesAreNamed) {
+  const Fusion f =
+      *ParseFusion("fusion f {\n symbol N\n input x: f32[N]\n a = exp(x)\n output a\n}");
+  const SizeHints few = *SizeHints::Create(f, {{"N", 256}}),
+                  many = *SizeHints::Create(f, {{"N", 512}});
+  const SegmentationDiff d = *DiffSegmentations(Cut(f, {{0}}), few, Cut(f, {{0}}), many);
+  EXPECT_EQ(
+      DiffText(d, false),
+      "f: 1 kernel, 2.0 KiB of device memory traffic at N = 256 -> 1 kernel, 4.0 KiB at N = 512\n"
+      "  same       g0\n");
+  EXPECT_EQ(nlohmann::json::parse(DiffJson(d))["right"]["symbols"]["N"], 512);
+}
+
 TEST(DiffTest, CopiesAndOtherGraphs) {
   Case c(kTwoKernels);
   SegmentOptions none;
