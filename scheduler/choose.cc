@@ -308,6 +308,11 @@ absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule
   }
 }
 
+absl::Status TakeElements(const SizedGroup& sized, int elements, Schedule& schedule) {
+  schedule.vector = elements;
+  return ChooseFacts(sized, schedule).status();
+}
+
 void Pin(const SizedGroup& sized, const std::vector<const SymNode*>& symbols, Schedule& s) {
   const std::vector<const SymNode*> all = sized.group->env().symbols();
   for (const SymNode* symbol : symbols) {

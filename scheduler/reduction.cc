@@ -113,10 +113,8 @@ void ChoosePasses(const KeptRows& rows, Schedule& s) {
 absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedule& s,
                                       int least = 1) {
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
-  if (s.vector < std::min(least, limit)) {
-    s.vector = std::min(least, limit);
-    SEAM_RETURN_IF_ERROR(ChooseFacts(sized, s).status());
-  }
+  if (s.vector < std::min(least, limit))
+    SEAM_RETURN_IF_ERROR(TakeElements(sized, std::min(least, limit), s));
   // Which of the kept columns a state belongs to is then known without a division.
   if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
@@ -203,22 +201,19 @@ absl::Status WidenIndices(const SizedGroup& sized, Schedule& s) {
   return absl::OkStatus();
 }
 
-// Whether a state of each row, written and read again, is little beside what is read of it: not
+// Whether a state of each row, written and read again, is little beside what is moved of it: not
 // where threads compute much with few elements, as with all pairs of them.
-absl::StatusOr<bool> HasFewStatesBesideInputs(const SizedGroup& sized) {
+absl::StatusOr<bool> HasFewStatesOfRows(const SizedGroup& sized) {
   constexpr double kLeastRatio = 4;
   if (ColumnStates(sized) > 0) return true;  // Beside these, vectors of rows are held.
-  double read = 0, states = 0;
-  for (ValId v : sized.group->inputs()) {
-    SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, sized.group->type(v).numel()));
-    read += static_cast<double>(elements) * DTypeBytes(sized.group->dtype(v));
-  }
+  SEAM_ASSIGN_OR_RETURN(const int64_t moved, MovedBytes(sized));
+  double states = 0;
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
     if (sized.shape.crosses[i] != Crossing::kAll) continue;
     states += 2.0 * 4 * kernel::NumComponents(sized.group->op(ExprId(i))) *
               static_cast<double>(sized.rows);
   }
-  return read >= kLeastRatio * states;
+  return static_cast<double>(moved) >= kLeastRatio * states;
 }
 
 // Tiles, where some tensors lie across others. Rows that no CTA holds are read step by step.
@@ -404,12 +399,13 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   if (sized.shape.sections.size > 1) return choose(sized, s);
   // Neighbouring rows of many columns leave a state each of what is folded of all of them: threads
   // that take rows in turn would have no vectors.
-  SEAM_ASSIGN_OR_RETURN(const bool few_states, HasFewStatesBesideInputs(sized));
-  if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kFewColumns &&
-      few_states) {
-    Schedule outer = s;
-    outer.outer = true;
-    SEAM_ASSIGN_OR_RETURN(sized, SizeGroup(group, context, outer));
+  if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kFewColumns) {
+    SEAM_ASSIGN_OR_RETURN(const bool few_states, HasFewStatesOfRows(sized));
+    if (few_states) {
+      Schedule outer = s;
+      outer.outer = true;
+      SEAM_ASSIGN_OR_RETURN(sized, SizeGroup(group, context, outer));
+    }
   }
   if (AreNeighboursShort(sized)) {
     Schedule as_rows = s;
@@ -430,10 +426,9 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   }
   // Single elements of whole rows that are read step by step: four to a thread, so that more of
   // memory is under way. Source: docs/schedulers.md, "Single elements of points".
-  constexpr int kElements = 4;
   if (chosen.vector == 1 && !chosen.persistent && !chosen.outer && chosen.cluster == 1 &&
       sized.run >= sized.columns) {
-    SEAM_ASSIGN_OR_RETURN(Schedule four, choose(sized, s, {.least_vector = kElements}));
+    SEAM_ASSIGN_OR_RETURN(Schedule four, choose(sized, s, {.least_vector = kSingleElements}));
     if (four.vector > 1 && !four.persistent && !four.shift) return four;
   }
   if (!chosen.shift) return FitStencilOfRows(sized, std::move(chosen));

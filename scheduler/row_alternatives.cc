@@ -56,8 +56,8 @@ class Rows {
     if (chosen.vector == 1 && !sized.shape.outer && !chosen.tiles && chosen.points == 1) {
       // Single elements, four to a thread.
       Schedule s = chosen;
-      s.vector = std::min(4, 16 / sized.narrowest_bytes);
-      SEAM_RETURN_IF_ERROR(ChooseFacts(sized, s).status());
+      SEAM_RETURN_IF_ERROR(
+          TakeElements(sized, std::min(kSingleElements, 16 / sized.narrowest_bytes), s));
       all.ShareRowsInVectors(s);
     }
     return all.collector_.Take();

@@ -357,7 +357,7 @@ namespace {
 // same axis and there are threads enough. One each would leave little of memory under way. Source:
 // docs/schedulers.md, "Single elements of points".
 absl::Status TakeSingleElements(const SizedGroup& sized, Schedule& s) {
-  constexpr int kElements = 4, kWaves = 4;
+  constexpr int kWaves = 4;
   if (s.vector > 1 || s.points > 1 || s.tiles || !s.outer || sized.columns > 1 ||
       sized.shape.rows.empty()) {
     return absl::OkStatus();
@@ -367,13 +367,11 @@ absl::Status TakeSingleElements(const SizedGroup& sized, Schedule& s) {
     return order.empty() || order.back() == sized.shape.rows.back();
   };
   Schedule several = s;
-  several.vector = MostPoints(WorkloadOf(*sized.group), kElements);
+  several.vector = MostPoints(WorkloadOf(*sized.group), kSingleElements);
   const int64_t ctas = sized.rows / several.rows_per_cta();
   if (!absl::c_all_of(orders, runs_along_rows) || ctas < kWaves * sized.context.device.sms)
     return absl::OkStatus();
-  SEAM_RETURN_IF_ERROR(ChooseFacts(sized, several).status());
-  s = several;
-  return absl::OkStatus();
+  return TakeElements(sized, several.vector, s);
 }
 
 // FitStencil but for single elements.

@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <new>
 #include <string>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/reference/evaluate.h"
 #include "ir/status.h"
+#include "ir/within_memory.h"
 
 namespace seam {
 namespace {
@@ -52,11 +51,11 @@ bool IsWithin(const Envelope& envelope, size_t i, Scalar value) {
   return value.f >= low && value.f <= high;
 }
 
-// Whether so few elements are outside that their ranges may be at fault.
+// Whether so few elements, of a result of the right type, are outside that their ranges may be at
+// fault.
 bool MayBeNarrow(const Envelope& envelope, const HostTensor& actual) {
   constexpr int64_t kFew = 16, kOneOf = 64;
-  if (envelope.exact || actual.dtype != envelope.dtype || actual.shape != envelope.shape)
-    return false;
+  if (envelope.exact) return false;
   const std::vector<Scalar> values = actual.ToScalars();
   int64_t outside = 0;
   for (size_t i = 0; i < values.size(); ++i) outside += !IsWithin(envelope, i, values[i]);
@@ -99,16 +98,6 @@ void Envelope::Include(const Envelope& other) {
 }
 
 namespace {
-
-// The answer, or that there is no memory for what it takes.
-template <typename Result>
-Result WithinMemory(absl::FunctionRef<Result()> compute, absl::string_view what) {
-  try {
-    return compute();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(absl::StrCat("no memory left for ", what));
-  }
-}
 
 absl::StatusOr<std::vector<Envelope>> EnvelopesOf(const Fusion& fusion, const SymbolBindings& given,
                                                   absl::Span<const HostTensor> inputs, int runs,
@@ -177,6 +166,33 @@ absl::Status CompareWith(const Envelope& envelope, const HostTensor& actual) {
       "]: expected ", range, ", got ", ValueText(envelope.dtype, values[first])));
 }
 
+// CheckOutputs of as many results and ranges as there are outputs.
+absl::StatusOr<std::vector<absl::Status>> CheckEach(const Fusion& fusion,
+                                                    const SymbolBindings& given,
+                                                    absl::Span<const HostTensor> inputs,
+                                                    absl::Span<const HostTensor> actual,
+                                                    std::vector<Envelope>& envelopes, uint64_t seed,
+                                                    int most_runs) {
+  std::vector<absl::Status> statuses(actual.size());
+  for (const int runs : {0, std::min(50, most_runs), most_runs}) {
+    const int seen = envelopes.empty() ? 0 : envelopes[0].runs;
+    if (runs > seen) {
+      SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> others,
+                            MakeEnvelopes(fusion, given, inputs, runs - seen, seed + runs));
+      for (size_t j = 0; j < envelopes.size(); ++j) envelopes[j].Include(others[j]);
+    } else if (runs > 0) {
+      continue;
+    }
+    bool narrow = false;
+    for (size_t j = 0; j < actual.size(); ++j) {
+      statuses[j] = CompareWith(envelopes[j], actual[j]);
+      narrow |= absl::IsFailedPrecondition(statuses[j]) && MayBeNarrow(envelopes[j], actual[j]);
+    }
+    if (!narrow) break;
+  }
+  return statuses;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
@@ -184,12 +200,12 @@ absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
                                                     absl::Span<const HostTensor> inputs, int runs,
                                                     uint64_t seed) {
   return WithinMemory<absl::StatusOr<std::vector<Envelope>>>(
-      [&] { return EnvelopesOf(fusion, given, inputs, runs, seed); }, "the ranges of results");
+      "the ranges of results", [&] { return EnvelopesOf(fusion, given, inputs, runs, seed); });
 }
 
 absl::Status CheckWithin(const Envelope& envelope, const HostTensor& actual) {
-  return WithinMemory<absl::Status>([&] { return CompareWith(envelope, actual); },
-                                    "the values of a result");
+  return WithinMemory<absl::Status>("the values of a result",
+                                    [&] { return CompareWith(envelope, actual); });
 }
 
 absl::StatusOr<std::vector<absl::Status>> CheckOutputs(const Fusion& fusion,
@@ -204,24 +220,9 @@ absl::StatusOr<std::vector<absl::Status>> CheckOutputs(const Fusion& fusion,
                                                    " results and ", envelopes.size(),
                                                    " ranges, expected ", outputs, " of each"));
   }
-  std::vector<absl::Status> statuses(outputs);
-  for (const int runs : {0, std::min(50, most_runs), most_runs}) {
-    const int seen = envelopes.empty() ? 0 : envelopes[0].runs;
-    if (runs > seen) {
-      SEAM_ASSIGN_OR_RETURN(const std::vector<Envelope> others,
-                            MakeEnvelopes(fusion, given, inputs, runs - seen, seed + runs));
-      for (size_t j = 0; j < envelopes.size(); ++j) envelopes[j].Include(others[j]);
-    } else if (runs > 0) {
-      continue;
-    }
-    bool narrow = false;
-    for (size_t j = 0; j < actual.size(); ++j) {
-      statuses[j] = CheckWithin(envelopes[j], actual[j]);
-      narrow |= !statuses[j].ok() && MayBeNarrow(envelopes[j], actual[j]);
-    }
-    if (!narrow) break;
-  }
-  return statuses;
+  return WithinMemory<absl::StatusOr<std::vector<absl::Status>>>("the values of results", [&] {
+    return CheckEach(fusion, given, inputs, actual, envelopes, seed, most_runs);
+  });
 }
 
 }  // namespace seam

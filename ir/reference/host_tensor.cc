@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ir/philox.h"
 #include "ir/status.h"
+#include "ir/within_memory.h"
 
 namespace seam {
 namespace {
@@ -123,12 +123,11 @@ absl::StatusOr<HostTensor> HostTensor::MakeStrided(DType dtype, absl::Span<const
   tensor.dtype = dtype;
   tensor.shape.assign(shape.begin(), shape.end());
   tensor.strides.assign(strides.begin(), strides.end());
-  try {
-    tensor.data.resize(static_cast<size_t>(*bytes));
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory for a host tensor ", tensor.ShapeString()));
-  }
+  SEAM_RETURN_IF_ERROR(
+      WithinMemory<absl::Status>(absl::StrCat("a host tensor ", tensor.ShapeString()), [&] {
+        tensor.data.resize(static_cast<size_t>(*bytes));
+        return absl::OkStatus();
+      }));
   return tensor;
 }
 
@@ -280,11 +279,8 @@ absl::StatusOr<TensorError> Compare(const HostTensor& expected, const HostTensor
 }  // namespace
 
 absl::StatusOr<TensorError> CompareTensors(const HostTensor& expected, const HostTensor& actual) {
-  try {
-    return Compare(expected, actual);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory left for the values of two tensors");
-  }
+  return WithinMemory<absl::StatusOr<TensorError>>("the values of two tensors",
+                                                   [&] { return Compare(expected, actual); });
 }
 
 }  // namespace seam

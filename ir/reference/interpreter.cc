@@ -12,6 +12,7 @@
 #include "ir/footprint.h"
 #include "ir/reference/evaluate.h"
 #include "ir/status.h"
+#include "ir/within_memory.h"
 
 namespace seam {
 namespace {
@@ -383,12 +384,9 @@ absl::StatusOr<std::vector<HostTensor>> Interpret(const Fusion& fusion, const Sy
                                                   absl::Span<const HostTensor> inputs,
                                                   const InterpretOptions& options) {
   SEAM_ASSIGN_OR_RETURN(const SymbolBindings bindings, BindSymbols(fusion, given, inputs));
-  try {
-    return Interpreter(fusion, bindings, options).Run(inputs);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory left while interpreting ", fusion.name()));
-  }
+  return WithinMemory<absl::StatusOr<std::vector<HostTensor>>>(
+      absl::StrCat("interpreting ", fusion.name()),
+      [&] { return Interpreter(fusion, bindings, options).Run(inputs); });
 }
 
 }  // namespace seam

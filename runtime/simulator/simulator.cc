@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "ir/philox.h"
 #include "ir/status.h"
+#include "ir/within_memory.h"
 #include "runtime/simulator/simulation.h"
 
 namespace seam::simulator {
@@ -86,14 +87,12 @@ absl::Status Simulation::RunCluster(int64_t cluster, const CompiledBlock& phase)
 absl::Status Simulate(const kernel::Kernel& kernel, absl::Span<const SimBuffer> buffers,
                       absl::Span<const int64_t> parameters, const SimOptions& options) {
   SEAM_RETURN_IF_ERROR(VerifyKernel(kernel));
-  try {
+  const auto simulate = [&]() -> absl::Status {
     Simulation simulation(kernel, options);
     SEAM_RETURN_IF_ERROR(simulation.Prepare(buffers, parameters));
     return simulation.Run();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory left while simulating the kernel ", kernel.name));
-  }
+  };
+  return WithinMemory<absl::Status>(absl::StrCat("simulating the kernel ", kernel.name), simulate);
 }
 
 }  // namespace seam::simulator

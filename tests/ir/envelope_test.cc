@@ -159,6 +159,10 @@ TEST(EnvelopeTest, RefusesWhatIsNoResult) {
   HostTensor cut = right[0];
   cut.data.resize(cut.data.size() - 1);
   EXPECT_EQ(CheckWithin(envelopes[0], cut).code(), absl::StatusCode::kInvalidArgument);
+  const auto of_cut = CheckOutputs(fusion, {}, {x}, {cut, right[1]}, envelopes);
+  ASSERT_TRUE(of_cut.ok()) << of_cut.status();
+  EXPECT_EQ(of_cut->at(0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(of_cut->at(1).ok());
   EXPECT_EQ(CompareTensors(right[0], cut).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(CompareTensors(cut, right[0]).status().code(), absl::StatusCode::kInvalidArgument);
 }
