@@ -162,6 +162,8 @@ class Executable {
                    const RunOptions& options = {}) const;
 
   // The outputs' types for these inputs (whose data are not looked at): null data, sizes, strides.
+  // Where Run gives a view of another tensor instead, the strides are those that a tensor of its
+  // own would have.
   absl::StatusOr<std::vector<Tensor>> InferOutputs(absl::Span<const Tensor> inputs,
                                                    const RunOptions& options = {}) const;
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <optional>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
@@ -187,11 +189,45 @@ SymInt LargestReach(const Fusion& group) {
   return reach;
 }
 
+namespace {
+
+// What the sizes of a group divide a symbol by.
+struct Divisors {
+  int64_t constant = 1;    // A multiple of all constants.
+  bool by_symbol = false;  // Or it is what another symbol is divided by.
+};
+using DivisorsOfSymbols = absl::flat_hash_map<const SymNode*, Divisors>;
+
+// Of symbols that are divided, or that others are divided by.
+DivisorsOfSymbols FindDivisors(const SizedGroup& sized) {
+  constexpr int64_t kMostDivisor = 4096;
+  DivisorsOfSymbols divisors;
+  for (const SymNode* node : TopologicalNodes(sized.shape.extents)) {
+    if (node->kind != SymKind::FloorDiv) continue;
+    const std::optional<int64_t> constant = node->children[1].maybe_int();
+    for (const SymNode* symbol : FreeSymbols(SymInt::FromNode(node))) {
+      Divisors& of = divisors[symbol];
+      if (!constant) {
+        of.by_symbol = true;
+      } else if (const int64_t both = std::lcm(of.constant, std::min(*constant, kMostDivisor + 1));
+                 both <= kMostDivisor) {
+        of.constant = both;
+      }
+    }
+  }
+  return divisors;
+}
+
+}  // namespace
+
 std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector) {
   std::vector<SymbolFact> facts;
+  const DivisorsOfSymbols divisors = FindDivisors(sized);
   const std::vector<const SymNode*> symbols = sized.group->env().symbols();
   for (size_t i = 0; i < symbols.size(); ++i) {
-    const int64_t multiple = std::gcd<int64_t>(sized.context.sizes[i], vector);
+    const auto divided = divisors.find(symbols[i]);
+    const int64_t by = divided == divisors.end() ? 1 : divided->second.constant;
+    const int64_t multiple = std::gcd(sized.context.sizes[i], vector * by);
     if (multiple > 1) facts.push_back({std::string(symbols[i]->name), multiple});
   }
   return facts;
@@ -259,45 +295,76 @@ absl::StatusOr<bool> LieAcross(const SizedGroup& sized) {
   return along_rows && along_columns;
 }
 
-absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {
+namespace {
+
+// Sets the facts, index32 and alignment_bytes, and says what part of the large tensors' bytes is
+// then moved by single elements, each of an address or a mask of its own. No more facts than it
+// takes for that part; those of empty axes alone, and 1, where it is above `most`.
+absl::StatusOr<double> FitFacts(const SizedGroup& sized, double most, Schedule& schedule) {
   const Fusion& group = *sized.group;
   const Sizes sizes(group, sized.context);
   SEAM_ASSIGN_OR_RETURN(const TensorBytes tensors, BytesOfTensors(group, sizes));
   const std::vector<ValId> large = LargeOf(tensors);
+  const auto all = static_cast<double>(SumOf(tensors));
   // Alignment: what the vectors need of it, capped by what there is.
   schedule.alignment_bytes = std::min(16, sized.context.alignment_bytes);
   SEAM_ASSIGN_OR_RETURN(const std::vector<SymbolFact> pinned, FactsOfEmptyAxes(sized, sizes));
   SEAM_ASSIGN_OR_RETURN(const int64_t reach, sizes.Of(LargestReach(group)));
   schedule.index32 = reach <= kIndex32Limit;
-  // A masked or unlike access of a small part of all is no reason to move the rest by elements:
-  // 8 lanes' elements of a line take 4 times as many transactions as with a vector of 1, the
-  // others' a quarter of the instructions.
-  constexpr double kLeast = 1.0 / 16;
-  const double limit = kLeast * static_cast<double>(SumOf(tensors));
-  auto by_element = [&](const std::vector<SymbolFact>& facts,
-                        double most) -> absl::StatusOr<double> {
+  const auto by_element = [&](const std::vector<SymbolFact>& facts,
+                              double limit) -> absl::StatusOr<double> {
     TraceOptions options;
     options.facts = facts;
     options.alignment_bytes = schedule.alignment_bytes;
     options.chan_welford = schedule.chan_welford;
     SEAM_ASSIGN_OR_RETURN(const TracedKernel traced, Trace(group, sized.shape, options));
-    return BytesByElement(sized, traced, large, schedule, most);
+    return BytesByElement(sized, traced, large, schedule, limit);
   };
   schedule.facts = pinned;
-  AddDivisibility(sized, std::max(schedule.vector, schedule.tiles ? schedule.registers : 1),
-                  schedule);
-  SEAM_ASSIGN_OR_RETURN(const double bytes, by_element(schedule.facts, limit));
-  if (bytes > limit) {
+  // What is divided by symbols shows only by values.
+  std::vector<const SymNode*> by_symbols;
+  for (const auto& [symbol, divisors] : FindDivisors(sized)) {
+    const auto is_known = [&](const SymbolFact& fact) { return fact.symbol == symbol->name; };
+    if (divisors.by_symbol && absl::c_none_of(pinned, is_known)) by_symbols.push_back(symbol);
+  }
+  absl::c_sort(by_symbols, [](auto* a, auto* b) { return a->id < b->id; });
+  Pin(sized, by_symbols, schedule);
+  const int vector = std::max(schedule.vector, schedule.tiles ? schedule.registers : 1);
+  AddDivisibility(sized, vector, schedule);
+  SEAM_ASSIGN_OR_RETURN(const double bytes, by_element(schedule.facts, most * all));
+  if (bytes > most * all) {
     schedule.facts = pinned;
-    return false;
+    return 1;
   }
   for (size_t i = schedule.facts.size(); i-- > pinned.size();) {
     std::vector<SymbolFact> fewer = schedule.facts;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
-    SEAM_ASSIGN_OR_RETURN(const double without, by_element(fewer, bytes));
-    if (without <= bytes) schedule.facts = std::move(fewer);
+    SEAM_ASSIGN_OR_RETURN(double without, by_element(fewer, bytes));
+    if (without <= bytes) {
+      schedule.facts = std::move(fewer);
+      continue;
+    }
+    // Smaller multiples of what is divided.
+    fewer = schedule.facts;
+    for (int64_t& multiple = fewer[i].multiple; multiple > vector && multiple % 2 == 0;) {
+      multiple /= 2;
+      SEAM_ASSIGN_OR_RETURN(without, by_element(fewer, bytes));
+      if (without > bytes) break;
+      schedule.facts = fewer;
+    }
   }
-  return true;
+  return all == 0 ? 0 : bytes / all;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule) {
+  // A masked or unlike access of a small part of all is no reason to move the rest by elements:
+  // 8 lanes' elements of a line take 4 times as many transactions as with a vector of 1, the
+  // others' a quarter of the instructions.
+  constexpr double kLeast = 1.0 / 16;
+  SEAM_ASSIGN_OR_RETURN(const double part, FitFacts(sized, kLeast, schedule));
+  return part <= kLeast;
 }
 
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule) {
@@ -308,9 +375,11 @@ absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule
   }
 }
 
-absl::Status TakeElements(const SizedGroup& sized, int elements, Schedule& schedule) {
+absl::StatusOr<double> TakeElements(const SizedGroup& sized, int elements, Schedule& schedule) {
+  // A tensor may be read at several places.
+  constexpr double kAnything = std::numeric_limits<double>::infinity();
   schedule.vector = elements;
-  return ChooseFacts(sized, schedule).status();
+  return FitFacts(sized, kAnything, schedule);
 }
 
 void Pin(const SizedGroup& sized, const std::vector<const SymNode*>& symbols, Schedule& s) {

@@ -81,11 +81,12 @@ absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule);
 // large tensor is read and written in whole vectors or in single elements that all of a vector
 // share, with no more facts than that takes. Sets schedule.index32 and alignment_bytes too.
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule);
-// The same of `elements` beside each other that no vector holds and that are moved one by one;
-// usually so many, of which enough of memory is under way. Source: docs/schedulers.md, "Single
-// elements of points".
+// The same of `elements` beside each other, whatever part of the large tensors' bytes is then moved
+// one by one, which is the result (more than 1 where a tensor is read at several places). Source of
+// the usual number, of which enough of memory is under way: docs/schedulers.md, "Single elements of
+// points".
 inline constexpr int kSingleElements = 4;
-absl::Status TakeElements(const SizedGroup& sized, int elements, Schedule& schedule);
+absl::StatusOr<double> TakeElements(const SizedGroup& sized, int elements, Schedule& schedule);
 
 // What memory moves at least.
 inline constexpr int kSectorBytes = 32;

@@ -399,6 +399,47 @@ SymInt GroupShape::Extent(const std::vector<AxisId>& list) const {
 
 namespace {
 
+// How a tensor lies in memory, of the axes that are run over, slow to fast.
+struct TensorOrder {
+  ValId tensor;
+  std::vector<AxisId> order;
+  double elements;  // At most.
+  int element_bytes;
+};
+
+// The order of most axes, of several that of the tensor with most elements, of several of the same
+// axes the one that most bytes of `candidates` have, then of `written`; of equal ones the first.
+std::vector<AxisId> FollowedOrder(const std::vector<TensorOrder>& candidates,
+                                  const std::vector<TensorOrder>& written) {
+  const auto bytes_of = [](const std::vector<TensorOrder>& tensors,
+                           const std::vector<AxisId>& order) {
+    double bytes = 0;
+    absl::flat_hash_set<ValId> counted;
+    for (const TensorOrder& t : tensors) {
+      if (t.order == order && counted.insert(t.tensor).second)
+        bytes += t.elements * t.element_bytes;
+    }
+    return bytes;
+  };
+  const TensorOrder* best = nullptr;
+  for (const TensorOrder& t : candidates) {
+    if (best == nullptr) {
+      best = &t;
+      continue;
+    }
+    const auto size = [](const TensorOrder& of) { return std::pair(of.order.size(), of.elements); };
+    const auto followers = [&](const TensorOrder& of) {
+      return std::pair(bytes_of(candidates, of.order), bytes_of(written, of.order));
+    };
+    if (size(t) > size(*best) ||
+        (size(t) == size(*best) && t.order != best->order &&
+         absl::c_is_permutation(t.order, best->order) && followers(t) > followers(*best))) {
+      best = &t;
+    }
+  }
+  return best == nullptr ? std::vector<AxisId>() : best->order;
+}
+
 // The shape where rows fold these reductions, and threads compute the other ones.
 absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::vector<bool> folds,
                                    bool unrolls) {
@@ -430,53 +471,44 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   }
 
   // The order of axes: a reduction follows the input that it reads along the most axes, of several
-  // the one that may be largest, everything else what it writes.
-  std::vector<AxisId> memory;
-  int64_t most_elements = 0;
+  // the one that may be largest, of these one that as many other tensors follow as may be;
+  // everything else follows what it writes.
   AxisSet run_over;
   for (ExprId e : reductions) run_over = Union(run_over, axes.space(e));
   for (ValId v : group.outputs()) run_over = Union(run_over, axes.axes(v));
   // What nobody folds and no output has is not run over: views follow their operands to where they
   // are, and threads go through what they fold by themselves.
   shape.lies_along = AxesBehindViews(group, axes, run_over);
-  auto consider = [&](ValId v, std::vector<AxisId> order) {
+  std::vector<TensorOrder> read, written;
+  const auto add = [&](ValId v, std::vector<AxisId> order, std::vector<TensorOrder>& to) {
     order = AsRunOver(shape.lies_along, order);
-    order.erase(std::remove_if(order.begin(), order.end(),
-                               [&](AxisId a) {
-                                 return !std::binary_search(run_over.begin(), run_over.end(), a);
-                               }),
-                order.end());
-    const int64_t elements = RangeOf(group.type(v).numel()).hi;
-    if (order.size() < memory.size() ||
-        (order.size() == memory.size() && elements <= most_elements)) {
-      return;
-    }
-    memory = std::move(order);
-    most_elements = elements;
+    std::erase_if(order, [&](AxisId a) { return !absl::c_binary_search(run_over, a); });
+    to.push_back({v, std::move(order), static_cast<double>(RangeOf(group.type(v).numel()).hi),
+                  DTypeBytes(group.dtype(v))});
   };
-  if (shape.reduces) {
-    for (uint32_t i = 0; i < group.num_exprs(); ++i) {
-      const ExprId e(i);
-      for (int k = 0; k < static_cast<int>(group.operands(e).size()); ++k) {
-        const ValId v = group.operands(e)[k];
-        if (!group.is_input(v)) continue;
-        consider(v, MemoryOrder(group.strides(v),
-                                [&](int d) { return AtomsRead(group, axes, e, k, d); }));
-      }
+  for (ValId v : group.outputs())
+    add(v, MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }), written);
+  for (uint32_t i = 0; i < group.num_exprs() && shape.reduces; ++i) {
+    const ExprId e(i);
+    for (int k = 0; k < static_cast<int>(group.operands(e).size()); ++k) {
+      const ValId v = group.operands(e)[k];
+      if (!group.is_input(v)) continue;
+      add(v, MemoryOrder(group.strides(v), [&](int d) { return AtomsRead(group, axes, e, k, d); }),
+          read);
     }
+  }
+  std::vector<AxisId> memory = FollowedOrder(shape.reduces ? read : written, written);
+  if (shape.reduces) {
     // A result may have more axes than any input, a concatenation's along a new one: they lie
     // where it has them, as long as it lies as that input does.
-    const std::vector<AxisId> read = memory;
+    const std::vector<AxisId> of_input = memory;
     for (ValId v : group.outputs()) {
       std::vector<AxisId> order =
           MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); });
       std::vector<AxisId> common = order;
-      std::erase_if(common, [&](AxisId a) { return !Contains(read, a); });
-      if (common == read && order.size() > memory.size()) memory = std::move(order);
+      std::erase_if(common, [&](AxisId a) { return !Contains(of_input, a); });
+      if (common == of_input && order.size() > memory.size()) memory = std::move(order);
     }
-  } else {
-    for (ValId v : group.outputs())
-      consider(v, MemoryOrder(group.strides(v), [&](int d) { return axes.atoms(v, d); }));
   }
   // Axes that it lacks are slower; expressions know their order.
   std::vector<AxisId> logical;

@@ -114,7 +114,7 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
                                       int least = 1) {
   SEAM_RETURN_IF_ERROR(ChooseVector(sized, limit, s));
   if (s.vector < std::min(least, limit))
-    SEAM_RETURN_IF_ERROR(TakeElements(sized, std::min(least, limit), s));
+    SEAM_RETURN_IF_ERROR(TakeElements(sized, std::min(least, limit), s).status());
   // Which of the kept columns a state belongs to is then known without a division.
   if (sized.shape.keeps_columns()) PinColumns(sized, s);
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, s));
@@ -124,14 +124,17 @@ absl::StatusOr<KeptRows> ChooseAccess(const SizedGroup& sized, int limit, Schedu
   return KeptRows::Of(sized, s);
 }
 
+bool DrawsNumbers(const Fusion& group) {
+  for (uint32_t e = 0; e < group.num_exprs(); ++e) {
+    if (ClassOf(group.op(ExprId(e))) == OpClass::Random) return true;
+  }
+  return false;
+}
+
 // Whether vectors hold neighbours that are one call of the random generator, four that begin at a
 // multiple of four: shifted rows, which begin anywhere, call it for each element.
 bool SharesRandomNumbers(const SizedGroup& sized, const Schedule& s) {
-  if (s.vector % 4 != 0) return false;
-  for (uint32_t e = 0; e < sized.group->num_exprs(); ++e) {
-    if (ClassOf(sized.group->op(ExprId(e))) == OpClass::Random) return true;
-  }
-  return false;
+  return s.vector % 4 == 0 && DrawsNumbers(*sized.group);
 }
 
 // Whether vectors as wide as `limit`, with the single elements at the ends of rows that start
@@ -374,29 +377,71 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const A
   return s;
 }
 
+absl::StatusOr<Schedule> ChooseFor(const SizedGroup& sized, const Schedule& s,
+                                   const Access& access = {}) {
+  SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s, access));
+  const DeviceInfo& device = sized.context.device;
+  const int most = std::max(1, device.max_threads_per_sm / chosen.threads());
+  chosen.min_ctas_per_sm = std::min(chosen.min_ctas_per_sm, most);
+  SEAM_RETURN_IF_ERROR(WidenIndices(sized, chosen));
+  // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
+  Schedule alone = chosen;
+  alone.min_ctas_per_sm = 1;
+  if (!chosen.columns_apart && CtasOf(sized, alone) <= ResidentCtas(alone, device)) chosen = alone;
+  ChooseStagger(sized, chosen);
+  return chosen;
+}
+
+// Instead of a schedule by single elements one whose threads have several neighbours, although
+// some or all of these are moved one by one: where most of the bytes then come in vectors; where
+// neighbours share calls of the random generator; where a row has few elements, whose lanes do
+// little else than merge what they folded; and of whole rows that are read step by step, so that
+// more of memory is under way. None where none of it holds. Source: docs/schedulers.md, "Single
+// elements of rows".
+absl::StatusOr<std::optional<Schedule>> ChooseNeighbours(const SizedGroup& sized, const Schedule& s,
+                                                         const Schedule& single) {
+  constexpr double kMostByElement = 0.5;
+  constexpr int64_t kFewElements = 128;
+  constexpr int kFewOfThread = 4, kWidest = 16;
+  if (single.vector > 1 || single.outer || single.cluster > 1 || single.blocks) return std::nullopt;
+  const auto choose = [&](int elements) -> absl::StatusOr<std::optional<Schedule>> {
+    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseFor(sized, s, {.least_vector = elements}));
+    if (chosen.vector == 1 || chosen.shift) return std::nullopt;
+    return chosen;
+  };
+  if (!single.persistent && sized.run >= sized.columns) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> four, choose(kSingleElements));
+    if (four && !four->persistent) return four;
+  }
+  // Windows are read once for several rows.
+  SEAM_ASSIGN_OR_RETURN(const Schedule windows, FitStencilOfRows(sized, single));
+  if (windows.points > 1) return std::nullopt;
+  // Of less than a byte for each element that a row has, arithmetic takes longer.
+  SEAM_ASSIGN_OR_RETURN(const int64_t moved, MovedBytes(sized));
+  if (!sized.shape.crossed() && moved >= sized.rows * sized.columns) {
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> widest, choose(kWidest));
+    if (widest) {
+      Schedule taken = *widest;
+      SEAM_ASSIGN_OR_RETURN(const double part, TakeElements(sized, widest->vector, taken));
+      if (part <= kMostByElement) return widest;
+    }
+  }
+  const bool few = sized.columns <= kFewElements && single.registers <= kFewOfThread;
+  if (few || DrawsNumbers(*sized.group)) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> four, choose(kSingleElements));
+    if (four && CtasOf(sized, *four) >= sized.context.device.sms) return four;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
   Schedule s;
   s.kind = SchedulerKind::kReduction;
-  const auto choose = [](const SizedGroup& sized, const Schedule& s,
-                         const Access& access = {}) -> absl::StatusOr<Schedule> {
-    SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseRows(sized, s, access));
-    const DeviceInfo& device = sized.context.device;
-    const int most = std::max(1, device.max_threads_per_sm / chosen.threads());
-    chosen.min_ctas_per_sm = std::min(chosen.min_ctas_per_sm, most);
-    SEAM_RETURN_IF_ERROR(WidenIndices(sized, chosen));
-    // Of so few CTAs no SM has two: registers kept free for another one would stay unused.
-    Schedule alone = chosen;
-    alone.min_ctas_per_sm = 1;
-    if (!chosen.columns_apart && CtasOf(sized, alone) <= ResidentCtas(alone, device))
-      chosen = alone;
-    ChooseStagger(sized, chosen);
-    return chosen;
-  };
   SEAM_ASSIGN_OR_RETURN(SizedGroup sized, SizeGroup(group, context));
   if (!sized.shape.reduces) return pointwise::Choose(group, context);
-  if (sized.shape.sections.size > 1) return choose(sized, s);
+  if (sized.shape.sections.size > 1) return ChooseFor(sized, s);
   // Neighbouring rows of many columns leave a state each of what is folded of all of them: threads
   // that take rows in turn would have no vectors.
   if (sized.shape.outer && sized.shape.crosses_all_rows() && sized.columns > kFewColumns) {
@@ -415,27 +460,22 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
       // Columns of other tensors may lie among them.
       SEAM_ASSIGN_OR_RETURN(const int64_t merged,
                             ValueOf(*resized, resized->shape.Extent(resized->shape.merged)));
-      SEAM_ASSIGN_OR_RETURN(as_rows, choose(*resized, as_rows));
+      SEAM_ASSIGN_OR_RETURN(as_rows, ChooseFor(*resized, as_rows));
       if (merged == sized.run && CheckSchedule(as_rows).ok()) return as_rows;
     }
   }
-  SEAM_ASSIGN_OR_RETURN(Schedule chosen, choose(sized, s));
+  SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseFor(sized, s));
   if (chosen.vector == 1 && !chosen.blocks) {
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(group, context));
     if (tiles) return *std::move(tiles);
   }
-  // Single elements of whole rows that are read step by step: four to a thread, so that more of
-  // memory is under way. Source: docs/schedulers.md, "Single elements of points".
-  if (chosen.vector == 1 && !chosen.persistent && !chosen.outer && chosen.cluster == 1 &&
-      sized.run >= sized.columns) {
-    SEAM_ASSIGN_OR_RETURN(Schedule four, choose(sized, s, {.least_vector = kSingleElements}));
-    if (four.vector > 1 && !four.persistent && !four.shift) return four;
-  }
+  SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> neighbours, ChooseNeighbours(sized, s, chosen));
+  if (neighbours) return *std::move(neighbours);
   if (!chosen.shift) return FitStencilOfRows(sized, std::move(chosen));
   // Single elements that rows share are fewer loads than vectors put together.
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
   if (!rows.JoinsFirstLoad()) return chosen;
-  SEAM_ASSIGN_OR_RETURN(Schedule single, choose(sized, s, {.may_shift = false}));
+  SEAM_ASSIGN_OR_RETURN(Schedule single, ChooseFor(sized, s, {.may_shift = false}));
   SEAM_ASSIGN_OR_RETURN(single, FitStencilOfRows(sized, std::move(single)));
   return single.points > 1 ? single : chosen;
 }

@@ -57,7 +57,7 @@ class Rows {
       // Single elements, four to a thread.
       Schedule s = chosen;
       SEAM_RETURN_IF_ERROR(
-          TakeElements(sized, std::min(kSingleElements, 16 / sized.narrowest_bytes), s));
+          TakeElements(sized, std::min(kSingleElements, 16 / sized.narrowest_bytes), s).status());
       all.ShareRowsInVectors(s);
     }
     return all.collector_.Take();

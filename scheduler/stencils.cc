@@ -371,7 +371,7 @@ absl::Status TakeSingleElements(const SizedGroup& sized, Schedule& s) {
   const int64_t ctas = sized.rows / several.rows_per_cta();
   if (!absl::c_all_of(orders, runs_along_rows) || ctas < kWaves * sized.context.device.sms)
     return absl::OkStatus();
-  return TakeElements(sized, several.vector, s);
+  return TakeElements(sized, several.vector, s).status();
 }
 
 // FitStencil but for single elements.

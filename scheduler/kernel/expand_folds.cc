@@ -246,7 +246,10 @@ void Expander::FindPivots(const std::vector<TileId>& ids, SpaceState& first,
     pivots.push_back(a);
     pivots.back().finds_pivot = true;
   }
+  // What is looked up there is not what later steps look up.
+  if (!first.lets.empty()) std::swap(lets_, first.lets);
   ExpandStep(ids, first, pivots, {});
+  if (!first.lets.empty()) std::swap(lets_, first.lets);
   for (const Accumulator& a : pivots) {
     const DType t = w_.dtype(a.pivot);
     const Operand zero = BlockWriter::Number(t, 0);

@@ -396,7 +396,7 @@ Expander::SpaceState Expander::StepAt(int index, SymInt step, SymInt is_there) {
   state.extent = space.extent;
   state.column = Substitute(space.column, space.step, step);
   state.mask = SymAnd(Substitute(space.mask, space.step, step), is_there);
-  MapColumn(tile_.spaces[index], state, lets_);
+  MapColumn(tile_.spaces[index], state, state.lets);
   return state;
 }
 

@@ -81,6 +81,7 @@ class Expander {
                       // evenly.
     SymInt mask = 1;  // column is inside, over u, v and step.
     std::unique_ptr<SymImporter> importer;
+    std::vector<SymInt> lets;        // What stands for the tile's there, if that is its own.
     std::map<TileId, int> resident;  // Loads and computed values held in fragments between passes.
     bool persistent = false;
   };

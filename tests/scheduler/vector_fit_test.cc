@@ -34,7 +34,12 @@ const Case kCases[] = {
      "r = reshape(n, sizes=[M, WIDTH // 2, 2])\n  e = squeeze(r[:, :, 0:1], axes=[2])\n"
      "  o = squeeze(r[:, :, 1:2], axes=[2])\n  y = cat(e - o * s, o + e * s, axis=1)",
      1},
-    {"moved by one", "y = cat(n[:, 1:], n[:, 0:1], axis=1)", 1},
+    // What is read a second time is the lesser part.
+    {"moved by one", "y = cat(n[:, 1:], n[:, 0:1], axis=1)", 8},
+    {"two are moved by one",
+     "y = cat(n[:, 1:], n[:, 0:1], axis=1) + cat(f[:, 2:], f[:, 0:2], axis=1) * "
+     "cat(f[:, 3:], f[:, 0:3], axis=1)",
+     1},
     {"one column is moved", "y = n * f[:, 3:4]", 8},
     // Squares of 2x2x8 in another order on either side.
     {"digits of columns in another order",
