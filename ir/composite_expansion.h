@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ir/fusion_builder.h"
+#include "ir/scalar.h"
 
 namespace seam {
 
@@ -89,13 +92,21 @@ class Expansion {
 
   ValId Widen(ValId v) { return b.Cast(v, dtype); }  // To the compute type.
   ValId Narrow(ValId v, ValId like) { return ok() ? b.Cast(v, b.dtype(like)) : ValId(); }
-  ValId Number(double value) { return b.Constant(value, dtype); }
+  // A parameter, which must be a number that the compute type holds.
+  ValId Number(double value) {
+    if (ok() && !std::isfinite(RoundToDType(dtype, value)))
+      Fail(value, " given, a number that ", std::string(DTypeName(dtype)), " holds expected");
+    return b.Constant(value, dtype);
+  }
 
   ValId Sum(ValId v, const AxisVector& axes) { return b.Reduce(OpKind::Sum, v, axes); }
-  ValId Count(ValId v, const AxisVector& axes) {  // Elements of v along `axes`, 0-d.
+  SymInt Elements(ValId v, const AxisVector& axes) {  // Of v along `axes`.
     SymInt count = 1;
     for (int32_t axis : axes) count *= b.extent(v, axis);
-    return b.Size(count, dtype);
+    return count;
+  }
+  ValId Count(ValId v, const AxisVector& axes) {  // The same as a value, 0-d.
+    return b.Size(Elements(v, axes), dtype);
   }
   ValId Mean(ValId v, const AxisVector& axes) { return b.Div(Sum(v, axes), Count(v, axes)); }
   // Reduced over `axes` and put back in their place with extent 1.

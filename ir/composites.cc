@@ -18,6 +18,19 @@ ValId Mean(FusionBuilder& b, ValId x, AxisVector axes) {
   return e.ok() ? e.Mean(e.Widen(x), axes) : ValId();
 }
 
+namespace {
+
+// What a sum of squares of so many elements is divided by: not less than 0, so that fewer than the
+// correction have a variance of infinity or NaN, as PyTorch's, and none below 0.
+ValId Corrected(Expansion& e, ValId count, SymInt elements, double correction) {
+  if (correction == 0) return count;
+  const ValId less = e.b.Sub(count, e.Number(correction));
+  if (static_cast<double>(RangeOf(elements).lo) >= correction) return less;
+  return e.b.Op(OpKind::Maximum, {less, e.Number(0)});
+}
+
+}  // namespace
+
 Moments Variance(FusionBuilder& b, ValId x, AxisVector axes, double correction) {
   Expansion e(b, "variance", x);
   if (!e.ok()) return {};
@@ -25,7 +38,7 @@ Moments Variance(FusionBuilder& b, ValId x, AxisVector axes, double correction) 
   if (!e.ok()) return {};
   const ValId mean = b.Welford(e.Widen(x), axes);
   ValId count = b.ResultOf(mean, 2);
-  if (correction != 0) count = b.Sub(count, e.Number(correction));
+  count = Corrected(e, count, e.Elements(x, axes), correction);
   return {mean, b.Div(b.ResultOf(mean, 1), count)};
 }
 
@@ -38,7 +51,7 @@ Moments VarianceTwoPass(FusionBuilder& b, ValId x, AxisVector axes, double corre
   const ValId mean = e.Mean(wide, axes);
   const ValId deviation = b.Sub(wide, b.Broadcast(mean, axes));
   ValId count = e.Count(wide, axes);
-  if (correction != 0) count = b.Sub(count, e.Number(correction));
+  count = Corrected(e, count, e.Elements(x, axes), correction);
   return {mean, b.Div(e.Sum(b.Mul(deviation, deviation), axes), count)};
 }
 

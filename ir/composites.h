@@ -24,8 +24,9 @@ ValId Mean(FusionBuilder& b, ValId x, AxisVector axes);
 struct Moments {
   ValId mean, variance;
 };
-// variance = sum((x - mean)^2) / (n - correction) over `axes`, in the compute type: 0 is the biased
-// variance, 1 Bessel's. By Welford's expression, or by two reductions, of x and of (x - mean)^2.
+// variance = sum((x - mean)^2) / max(n - correction, 0) over `axes`, in the compute type: 0 is the
+// biased variance, 1 Bessel's. By Welford's expression, or by two reductions, of x and of (x -
+// mean)^2.
 Moments Variance(FusionBuilder& b, ValId x, AxisVector axes, double correction = 0);
 Moments VarianceTwoPass(FusionBuilder& b, ValId x, AxisVector axes, double correction = 0);
 

@@ -34,7 +34,9 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   if (s.tickets || (s.stages < 3 && !single) || HasFewTurns(sized, s)) return 0;
   // Turns of half as much cost more to look at than there is to hide.
   if (!s.shift && IsOneInputWithStates(sized)) return 0;
-  if (s.shift && s.cluster > 1) return 1;
+  const bool several = s.min_ctas_per_sm > 1 && s.cluster > kPacedCluster;
+  if (s.shift && s.cluster > 1)
+    return several && !narrow && sized.large_inputs == 1 && ColumnStates(sized) == 0 ? 2 : 1;
   if (s.shift && narrow) return s.threads() * s.registers > kUnpacedVectors ? 1 : 0;
   const bool lines = sized.columns * sized.widest_bytes % kernel::kLineBytes == 0;
   if (narrow && s.rows_per_cta() > 1 && !lines)
@@ -44,8 +46,7 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   const int small = lines ? kSmallCta : kUnevenSmallCta;
   if (narrow && !one_state && s.cluster == 1 && s.rows_per_cta() == 1 && s.threads() <= small)
     return s.registers <= 2 || s.min_ctas_per_sm <= 2 ? 0 : 2;
-  if (s.cluster > 1 && !(narrow && one_state))
-    return s.min_ctas_per_sm > 1 && s.cluster > kPacedCluster ? 2 : 1;
+  if (s.cluster > 1 && !(narrow && one_state)) return several ? 2 : 1;
   const bool long_turn = narrow ? stage_bytes * std::max(1, s.min_ctas_per_sm) >= kSmTurnBytes
                                 : stage_bytes >= kTurnBytes && s.threads() <= kMostThreads;
   return long_turn && s.rows_per_cta() == 1 ? 1 : 2;

@@ -1,5 +1,6 @@
 // What reductions become at the tile level: folds of elements, or of the partial states that
 // another stage has left.
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -125,22 +126,51 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
   return Results(e, AddReduction(std::move(reduction), e), accumulator);
 }
 
-// Mean, then squared deviations from it: as accurate as merging, and two cheap exchanges.
+// Whether sums of many such elements are exact where all are alike: those of a narrow type.
+bool Tracer::IsNarrow(TileId element) const {
+  const TileValue& value = tile_.values[element];
+  return value.kind == kernel::TileKind::Map && value.op == OpKind::Cast &&
+         DTypeBytes(tile_.values[value.operands[0]].dtype) <= 2;
+}
+
+// Mean, then squared deviations from it: as accurate as merging, and two cheap exchanges. A mean
+// of wide elements is off by a rounding or two, which is all that a row of equal ones would deviate
+// by; what deviations add up to corrects it, and their squares. Source: the corrected two-pass
+// algorithm, T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for Computing the Sample
+// Variance", 1983.
 std::vector<TileId> Tracer::TwoPassWelford(ExprId e, kernel::TileReduction sum, int depth) {
   const DType t = sum.dtype;
-  const TileId element = sum.operands[0], count = Count(e, t);
-  const TileId one = Constant(t, FloatScalar(1));
-  const TileId divisor = Map(OpKind::Maximum, t, {count, one});
+  const TileId element = sum.operands[0];
+  const SymInt elements = ElementsOf(e);
+  const TileId count = Cast(IndexOf(elements, DType::I64), t);
+  const TileId divisor = RangeOf(elements).lo > 0
+                             ? count
+                             : Map(OpKind::Maximum, t, {count, Constant(t, FloatScalar(1))});
   sum.op = OpKind::Sum;
-  kernel::TileReduction squares = sum;
+  kernel::TileReduction deviations = sum;
   const int space = pass_keys_[sum.pass].second;
-  const TileId mean = Map(OpKind::Div, t, {Result(AddReduction(std::move(sum), e), 0, t), divisor});
+  const auto add = [&](kernel::TileReduction reduction) {
+    return Result(AddReduction(std::move(reduction), e), 0, t);
+  };
+  const TileId mean = Map(OpKind::Div, t, {add(std::move(sum)), divisor});
   const TileId deviation = Map(OpKind::Sub, t, {element, mean});
+  deviations.operands = {deviation};
+  deviations.pass = PassOf(depth + 1, space);
+  kernel::TileReduction squares = deviations;
   squares.operands = {deviation, deviation};
   squares.products = true;
-  squares.pass = PassOf(depth + 1, space);
-  const TileId m2 = Result(AddReduction(std::move(squares), e), 0, t);
-  return {mean, m2, count};
+  const TileId m2 = add(std::move(squares));
+  if (IsNarrow(element)) return {mean, m2, count};
+  const TileId off = add(std::move(deviations));
+  const TileId by = Map(OpKind::Div, t, {off, divisor});
+  const TileId surplus = Map(OpKind::Mul, t, {off, by});
+  const TileId rest =
+      Map(OpKind::Maximum, t, {Map(OpKind::Sub, t, {m2, surplus}), Constant(t, Zero(t))});
+  // Not what overflows.
+  const TileId infinity = Constant(t, FloatScalar(std::numeric_limits<double>::infinity()));
+  const TileId holds = Map(OpKind::Lt, DType::Bool, {surplus, infinity});
+  return {Map(OpKind::Where, t, {holds, Map(OpKind::Add, t, {mean, by}), mean}),
+          Map(OpKind::Where, t, {holds, rest, m2}), count};
 }
 
 std::vector<TileId> Tracer::MergePartials(ExprId e) {
@@ -323,7 +353,7 @@ std::vector<TileId> Tracer::Results(ExprId e, int reduction, DType accumulator) 
   const OpKind op = group_.op(e);
   if (op == OpKind::Welford) {
     return {Result(reduction, 0, accumulator), Result(reduction, 1, accumulator),
-            Count(e, accumulator)};
+            Cast(IndexOf(ElementsOf(e), DType::I64), accumulator)};
   }
   if (kernel::IsArg(op)) return {Position(Result(reduction, 1, DType::I64))};
   if (const OnlineSum* online = SumBeside(e)) {
@@ -341,11 +371,11 @@ TileId Tracer::Position(TileId of_state) {
 }
 
 // How many elements a Welford folds: known without counting.
-TileId Tracer::Count(ExprId e, DType t) {
+SymInt Tracer::ElementsOf(ExprId e) {
   const ValId from = group_.operands(e)[0];
   SymInt count = 1;
   for (int axis : group_.attributes(e).axes) count *= Import(group_.domain(from)[axis].extent);
-  return Cast(IndexOf(count, DType::I64), t);
+  return count;
 }
 
 }  // namespace seam

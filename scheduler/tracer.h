@@ -85,6 +85,7 @@ class Tracer {
   // Reductions.
   absl::StatusOr<const std::vector<TileId>*> EnsureReduction(ExprId e);
   absl::StatusOr<std::vector<TileId>> Reduce(ExprId e);
+  bool IsNarrow(TileId element) const;
   std::vector<TileId> TwoPassWelford(ExprId e, kernel::TileReduction sum, int depth);
   std::vector<TileId> MergePartials(ExprId e);
   SymInt StateOfRow(ExprId e, int* space);
@@ -99,7 +100,7 @@ class Tracer {
   std::vector<PartialSlot> ComponentsOf(ExprId e) const;
   TileId Neutral(ExprId e);
   TileId Position(TileId of_state);
-  TileId Count(ExprId e, DType t);
+  SymInt ElementsOf(ExprId e);
 
   // One value at one point.
   absl::StatusOr<TileId> At(ValId v, const Index& index, SymInt predicate);

@@ -38,6 +38,21 @@ class Fit {
   }
   bool Holds(const TileValue& load) const { return Holds(load.buffer, load.index, &load); }
 
+  // Whether rows of a vector beside each other all have the same value, however it varies along
+  // their columns.
+  bool IsAlike(kernel::TileId id) const {
+    const TileValue& value = tile_.values[id];
+    const SymInt row = s_.vector * q_ + v_;
+    const auto is_alike = [&](SymInt e) {
+      return !kernel::DependsOn(kernel::Substitute(e, tile_.row, row), v_);
+    };
+    const auto let_is_alike = [&](int let) { return IsAlike(tile_.lets[let].value); };
+    return value.kind != kernel::TileKind::ReduceResult && is_alike(value.index) &&
+           is_alike(value.predicate) &&
+           absl::c_all_of(value.operands, [&](kernel::TileId of) { return IsAlike(of); }) &&
+           absl::c_all_of(value.lets, let_is_alike);
+  }
+
  private:
   // `load`: what is loaded, and not stored.
   bool Holds(int buffer, SymInt index, const TileValue* load) const {
@@ -198,9 +213,12 @@ absl::StatusOr<double> BytesByElement(const SizedGroup& sized, const TracedKerne
     const TileValue& value = tile.values[id];
     if (value.kind != kernel::TileKind::Load || !is_large(value.buffer)) continue;
     // Where a row's elements are looked up together, their vectors lie as any others, unless these
-    // are shifted: what is looked up starts elsewhere.
-    const bool alone = absl::c_any_of(
-        value.lets, [&](int let) { return s.outer || s.shift || varies[tile.lets[let].value]; });
+    // are shifted: what is looked up starts elsewhere. So do those of neighbouring rows whose
+    // columns are looked up for all of them.
+    const bool alone = absl::c_any_of(value.lets, [&](int let) {
+      const kernel::TileId at = tile.lets[let].value;
+      return s.shift || (s.outer ? !varies[at] || !fit.IsAlike(at) : varies[at]);
+    });
     // Once a row, that is no matter of vectors.
     if (!value.lets.empty() && !s.outer && !varies[id]) continue;
     if (alone || !fit.Holds(value))

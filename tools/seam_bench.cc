@@ -1,9 +1,11 @@
 // seam bench: times a graph on the GPU beside a copy kernel that moves the same bytes.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
@@ -155,7 +157,12 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
   bench
       ->add_option("--tune-seconds", options->tune_seconds,
                    "Time for that; what is left is untried")
-      ->check(CLI::PositiveNumber)
+      ->check([](const std::string& text) -> std::string {
+        double seconds = 0;
+        const bool is_time =
+            absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) && seconds > 0;
+        return is_time ? "" : absl::StrCat("found ", text, ", expected seconds, more than 0");
+      })
       ->capture_default_str()
       ->type_name("S");
   bench->footer(

@@ -191,7 +191,7 @@ int ParseSizes(const Fusion& fusion, const std::vector<std::string>& settings, S
                              : absl::StrCat("its symbols are ", absl::StrJoin(known, ", "))));
       }
       if (value < symbol->range.lo || value > symbol->range.hi) {
-        return Fail(kBadGraph,
+        return Fail(kWrongUsage,
                     absl::StrCat("--set: ", name, " = ", value, " is outside its range [",
                                  symbol->range.lo, ", ", symbol->range.hi, "]"));
       }

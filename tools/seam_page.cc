@@ -56,6 +56,11 @@ absl::StatusOr<std::vector<GroupReport>> ReportsOf(const Cut& cut, const std::st
   // The cut at hand, also where it was loaded or passes were left out.
   SEAM_ASSIGN_OR_RETURN(options.segmentation, DumpJson(cut.segmented, cut.Dump(false)));
   SEAM_ASSIGN_OR_RETURN(Fusion fusion, ParseFusion(PrintFusion(*cut.fusion)));
+  // The text lacks symbols that nothing mentions.
+  std::erase_if(options.size_hints, [&](const SymbolValue& size) {
+    return absl::c_none_of(fusion.env().symbols(),
+                           [&](const SymNode* symbol) { return symbol->name == size.name; });
+  });
   SEAM_ASSIGN_OR_RETURN(const Executable executable, Compile(std::move(fusion), options));
   absl::StatusOr<std::vector<GroupReport>> reports = executable.CompileFor(options.size_hints);
   WarnOfCaches(executable);

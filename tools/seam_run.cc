@@ -242,6 +242,10 @@ absl::StatusOr<bool> Compare(const Fusion& fusion, const RunArguments& options,
 int Run(const RunArguments& options) {
   absl::StatusOr<Fusion> fusion = LoadGraph(options.graph);
   if (!fusion.ok()) return Fail(kBadGraph, fusion.status().message());
+  if (options.check && fusion->outputs().empty()) {
+    return Fail(kBadGraph, absl::StrCat("--check: ", std::string(fusion->name()),
+                                        " has no output: nothing would be checked"));
+  }
   Sizes sizes;
   if (const int code = ParseSizes(*fusion, options.settings, &sizes); code != kGood) return code;
   GivenInputs given;

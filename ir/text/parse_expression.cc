@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/op_semantics.h"
 #include "ir/scalar.h"
@@ -360,6 +361,42 @@ Token Parser::Since(const Token& first, TokenKind kind) const {
   return token;
 }
 
+namespace {
+
+// Whether the operation's value of these integers is beyond i64.
+bool Overflows(OpKind op, const std::vector<Operand>& operands) {
+  using Wide = __int128;
+  std::vector<Wide> values;
+  for (const Operand& o : operands) {
+    const auto magnitude = static_cast<Wide>(o.literal.magnitude);
+    values.push_back(o.literal.is_negative ? -magnitude : magnitude);
+  }
+  const auto beyond = [](Wide value) { return value < INT64_MIN || value > INT64_MAX; };
+  switch (op) {
+    case OpKind::Add:
+      return beyond(values[0] + values[1]);
+    case OpKind::Sub:
+      return beyond(values[0] - values[1]);
+    case OpKind::Mul:
+      return beyond(values[0] * values[1]);
+    case OpKind::Neg:
+      return beyond(-values[0]);
+    case OpKind::Abs:
+      return beyond(values[0] < 0 ? -values[0] : values[0]);
+    case OpKind::Square:
+      return beyond(values[0] * values[0]);
+    case OpKind::FloorDivide:
+      return values[0] == INT64_MIN && values[1] == -1;
+    case OpKind::ShiftLeft:
+      return values[0] != 0 && values[1] >= 0 &&
+             (values[1] > 64 || beyond(values[0] * (Wide{1} << static_cast<int>(values[1]))));
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 // In the element types that hold what literals do: f64, i64, bool. An integer goes with a float,
 // and becomes one under `/` and under what takes no integers.
 std::optional<Operand> Parser::Fold(OpKind op, const Token& first,
@@ -409,12 +446,12 @@ std::optional<Operand> Parser::Fold(OpKind op, const Token& first,
                                            : kind == Literal::Kind::kInteger ? DType::I64
                                                                              : DType::F64);
   if (kind == Literal::Kind::kInteger) {
-    if (op == OpKind::FloorDivide && operands[1].literal.magnitude == 0)
+    const auto divides = {OpKind::FloorDivide, OpKind::Remainder, OpKind::Fmod};
+    if (absl::c_linear_search(divides, op) && operands[1].literal.magnitude == 0)
       Fail(first, absl::StrCat("found ", Describe(result->token), ", a division by zero"));
-    absl::StatusOr<Operand> as_float = compute(DType::F64);
     if (op == OpKind::Div || !result.ok()) {
-      result = std::move(as_float);
-    } else if (as_float.ok() && std::fabs(as_float->literal.value) >= 0x1p63) {
+      result = compute(DType::F64);
+    } else if (Overflows(op, operands)) {
       Fail(first, absl::StrCat("found ", Describe(result->token), ", whose value is beyond i64"));
     }
   }

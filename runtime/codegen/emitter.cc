@@ -339,6 +339,7 @@ class Emitter {
     if (node.unrolled) unrolled_.insert(node.symbol.node());
     std::vector<std::string> body = Nested(node.body, node.symbol, name);
     if (node.unrolled) text_.Line("#pragma unroll");
+    if (node.rolled) text_.Line("#pragma unroll 1");
     text_.Line(absl::StrCat("for (", text_.TypeOf(node.symbol), " ", name, " = 0; ", name, " < ",
                             extent, "; ++", name, ") {"));
     text_.Lines(std::move(body));

@@ -27,8 +27,8 @@ class BlockWriter {
   }
   // Statements emitted by `body` become the body of the loop or condition.
   template <typename Body>
-  void Loop(SymInt symbol, SymInt extent, bool unrolled, Body body) {
-    For loop{symbol, extent, unrolled, {}};
+  void Loop(SymInt symbol, SymInt extent, bool unrolled, Body body, bool rolled = false) {
+    For loop{symbol, extent, unrolled, {}, rolled};
     blocks_.push_back({&loop.body, {}});
     body();
     blocks_.pop_back();

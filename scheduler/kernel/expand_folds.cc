@@ -351,8 +351,13 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
     MergeByRow(accumulators, shared);
     return true;
   }
-  for (size_t i = 0; i < accumulators.size(); ++i)
-    MergeShared(accumulators[i], shared[i], at_.column_warps, origin, at_.rows_per_cta);
+  // The compiler loads all states of an unrolled loop at once, of two such loops those of both:
+  // beside the ends of rows there are no registers for that, where many CTAs share an SM.
+  constexpr int kFew = 4;
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    const int64_t at_once = i > 0 && has_ends_ && options_.grid == 0 ? kFew : INT64_MAX;
+    MergeShared(accumulators[i], shared[i], at_.column_warps, origin, at_.rows_per_cta, at_once);
+  }
   return true;
 }
 
@@ -419,10 +424,10 @@ void Expander::ScatterLanes(const Accumulator& a, const std::vector<int>& arrays
 }
 
 // So many states that lie in shared memory, an array for each component, from element [origin + row
-// within the CTA] on: those of warps, [warp][row], of CTAs or of neighbouring rows.
+// within the CTA] on: those of warps, [warp][row], of CTAs or of neighbouring rows. Of an element
+// or a sum it may load few of them at once.
 void Expander::MergeShared(const Accumulator& a, const std::vector<int>& arrays, int64_t states,
-                           SymInt origin, int64_t stride) {
-  const SymInt other = out_.env->FreshSymbol("w", 0, states - 1);
+                           SymInt origin, int64_t stride, int64_t at_once) {
   const auto read = [&](int component, int fragment, SymInt to, SymInt slot, SymInt state) {
     const DType dtype = out_.shared[arrays[component]].dtype;
     const bool same = dtype == w_.dtype(fragment);
@@ -444,10 +449,21 @@ void Expander::MergeShared(const Accumulator& a, const std::vector<int>& arrays,
     for (size_t c = 0; c < a.fragments.size(); ++c)
       read(static_cast<int>(c), a.fragments[c], RowSlot(), RowSlot(), 0);
   });
-  const auto take = [&](int component, SymInt slot) {
-    return take_from(component, slot, other + 1);
+  const auto merge = [&](SymInt from, int64_t count) {
+    const SymInt other = out_.env->FreshSymbol("w", 0, std::max<int64_t>(count, 1) - 1);
+    w_.Loop(other, count, true, [&] {
+      MergeIntoRows(
+          a, [&](int component, SymInt slot) { return take_from(component, slot, from + other); });
+    });
   };
-  w_.Loop(other, states - 1, true, [&] { MergeIntoRows(a, take); });
+  const int64_t turns = (states - 1) / at_once;
+  if (turns > 0) {
+    const SymInt turn = out_.env->FreshSymbol("part", 0, turns - 1);
+    w_.Loop(
+        turn, turns, false, [&] { merge(1 + at_once * turn, at_once); }, /*rolled=*/true);
+  }
+  const int64_t rest = (states - 1) % at_once;
+  if (rest > 0) merge(states - rest, rest);
 }
 
 // Welford states that all are at hand: the pivot is the mean of all of them, by the division that

@@ -350,7 +350,7 @@ class Expander {
   static DType ExchangedType(DType dtype);
   int Exchanged(int fragment);
   void MergeShared(const Accumulator& a, const std::vector<int>& arrays, int64_t states,
-                   SymInt origin, int64_t stride);
+                   SymInt origin, int64_t stride, int64_t at_once = INT64_MAX);
   template <typename Take>
   void MergeIntoRows(const Accumulator& a, Take take);
   bool LeavesParts(int id) const {

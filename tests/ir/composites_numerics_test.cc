@@ -255,6 +255,21 @@ TEST(CompositeNumerics, MeanAndVariance) {
   }
 }
 
+TEST(CompositeNumerics, FewerElementsThanTheCorrection) {
+  for (bool symbolic : {false, true}) {
+    const std::vector<Array> r = RunGraph(
+        {Make({2, 3}, 1)},
+        [](FusionBuilder& b, Vals in) -> Results {
+          return {Variance(b, in[0], {1}, 5).variance, VarianceTwoPass(b, in[0], {1}, 5).variance,
+                  Variance(b, in[0], {1}, 3).variance};
+        },
+        symbolic);
+    for (const Array& variance : r) {
+      for (double v : variance.values) EXPECT_EQ(v, std::numeric_limits<double>::infinity());
+    }
+  }
+}
+
 TEST(CompositeNumerics, StatisticsOfNothing) {
   const std::vector<Array> r =
       RunGraph({Make({2, 0}, 1)}, [](FusionBuilder& b, Vals in) -> Results {

@@ -341,7 +341,23 @@ TEST(TextErrorTest, Literals) {
             "5:9: found number '(0.5 * 3)' for i8, expected an integer");
   EXPECT_EQ(ErrorIn("z = i * (4611686018427387904 * 2)"),
             "5:10: found number '4611686018427387904 * 2', whose value is beyond i64");
+  for (const std::string beyond : {"1 << 63", "3 << 62", "1 << 100", "9223372036854775807 + 1",
+                                   "-9223372036854775807 - 2", "square(4294967296)"}) {
+    EXPECT_EQ(ErrorIn(absl::StrCat("z = i * (", beyond, ")")),
+              absl::StrCat("5:10: found number '", beyond, "', whose value is beyond i64"));
+  }
+  for (const std::string within :
+       {"9223372036854775806 + 1", "0 - 9223372036854775807", "9223372036854775807 // 1",
+        "maximum(9223372036854775807, 1)", "-4611686018427387904 * 2", "1 << 62"}) {
+    EXPECT_EQ(ErrorIn(absl::StrCat("z = cast(i, dtype=i64) + (", within, ")")), "no error")
+        << within;
+  }
   EXPECT_EQ(ErrorIn("z = i * (1 // 0)"), "5:10: found number '1 // 0', a division by zero");
+  EXPECT_EQ(ErrorIn("z = i * (7 % 0)"), "5:10: found number '7 % 0', a division by zero");
+  EXPECT_EQ(ErrorIn("z, m, r = layer_norm(x, axes=[0], eps=1e39)"),
+            "5:11: layer_norm: 1e+39 given, a number that f32 holds expected");
+  EXPECT_EQ(ErrorIn("z = variance(x, axes=[0], correction=nan)"),
+            "5:5: variance: nan given, a number that f32 holds expected");
   EXPECT_EQ(ErrorIn("z = x * (true + 1)"), "5:10: found 'true' for i64, expected a number");
   EXPECT_TRUE(absl::StartsWith(ErrorIn("z = x * (true + true)"), "5:10: add: "));
   EXPECT_EQ(ErrorIn("z = full(x[0:1, 0:1], sizes=[M], dtype=f16)"),

@@ -131,8 +131,8 @@ class Usage(CliTest):
             self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=4', 'x', says='goes in front of --set')
             self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'Q=4', says='its symbols are M, N')
             self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=4,M=5', says='M is set twice')
-            self.bad(BAD_GRAPH, command, 'layer_norm', '--set', 'M=0', says='M = 0 is outside its range [1, 1048576]')
-            self.bad(BAD_GRAPH, command, 'layer_norm', '--set', 'M=-9223372036854775808', says='outside its range')
+            self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=0', says='M = 0 is outside its range [1, 1048576]')
+            self.bad(WRONG_USAGE, command, 'layer_norm', '--set', 'M=-9223372036854775808', says='outside its range')
         self.good('run', 'layer_norm', '--set', 'M=4', '--set', 'N=9', '--backend', 'reference')
 
 
@@ -439,6 +439,19 @@ class Running(CliTest):
         graph = self.write(SUM.replace('[2, 64]', '[0, 64]'))
         for m in [0, 1, 64]:
             self.good('run', graph, '--backend', 'simulator', '--check', '--set', f'M={m}')
+
+    def test_symbols_that_nothing_mentions(self):
+        graph = self.write('fusion f {\n symbol M in [1, 100]\n input x: f32[3]\n y = x + 1.0\n output y\n}')
+        for command in [['segment', graph, '--device', 'h200'], ['segment', graph, '--format', 'json', '--device', 'h200'],
+                        ['segment', graph, '--format', 'html', '--no-compile', '-o', self.path / 'x.html'],
+                        ['run', graph, '--backend', 'simulator', '--check']]:
+            self.good(*command)
+            self.good(*command, '--set', 'M=3')
+
+    def test_nothing_to_check(self):
+        graph = self.write('fusion f {\n input x: f32[3]\n}')
+        self.good('verify', graph)
+        self.bad(BAD_GRAPH, 'run', graph, '--check', says='has no output')
 
     def test_extents_that_are_negative_at_these_sizes(self):
         graph = self.write(SUM.replace('f32[M', 'f32[M - 5'))
