@@ -110,7 +110,9 @@ absl::StatusOr<FinalCut> CutCanonical(const Fusion& fusion,
     SEAM_RETURN_IF_ERROR(merger.status());
   }
 
-  if (enabled("recompute")) RecomputeInReaders(merger);
+  // Readers that have copies now may read the same: what one of them wrote joined them before.
+  if (enabled("recompute") && RecomputeInReaders(merger) && enabled("siblings"))
+    MergeSiblings(merger);
   if (enabled("horizontal")) MergeHorizontally(merger);
   if (enabled("late")) MergeLate(merger);
   SEAM_RETURN_IF_ERROR(merger.status());

@@ -531,6 +531,31 @@ TEST(SegmentTest, RecomputedValuesAreNotWritten) {
             (Strings{"x -> y b", "y -> a"}));
 }
 
+// What joined the updates is not written any more: they read the same instead.
+TEST(SegmentTest, ReadersThatRecomputeAreMerged) {
+  const Fusion f = Parse(R"(
+    symbol N
+    input g: f16[N]
+    input m: bf16[N]
+    input w: f32[N]
+    gf = cast(g, dtype=f32) / 3.0
+    ok = all(isfinite(gf))
+    mf = cast(m, dtype=f32)
+    u = sign(0.9 * mf + 0.1 * gf)
+    keep = u * gf > 0.0
+    fr = mean(cast(keep, dtype=f32), axes=[0])
+    nw = where(ok, w - where(keep, u, 0.0) / maximum(fr, 0.01), w)
+    nm = where(ok, cast(0.99 * mf + 0.01 * gf, dtype=bf16), m)
+    output nw
+    output nm
+    output ok)");
+  SegmentOptions options{.sizes = {{"N", 16777216}}};
+  const auto kernels = [&] { return Kernels(f, options, RealGuard()).size(); };
+  EXPECT_EQ(kernels(), 2);
+  options.disabled_passes = {"siblings"};
+  EXPECT_EQ(kernels(), 3);
+}
+
 // As much would be read as is read now.
 TEST(SegmentTest, WhatIsReturnedIsReadAgain) {
   EXPECT_EQ(Kernels(absl::StrCat(kTwoNorms, "\n output y")), (Strings{"x -> y a", "y -> b"}));
