@@ -475,10 +475,11 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
   s.min_ctas_per_sm = eight ? kCtasOfEight : std::clamp(fit, 1, s.min_ctas_per_sm);
   if (uneven && s.shift) ShareUnevenlyShifted(vectors, s);
-  // Two large CTAs of shifted rows of wide data have too few registers beside four vectors.
-  constexpr int kLargeOfWide = 512;
+  // Two CTAs of so many threads, of shifted rows of wide data, have too few registers beside four
+  // vectors.
+  constexpr int kTightAbove = 576, kTightUpTo = 640;
   if (!narrow && s.shift && s.persistent && !sized.shape.crossed() && s.registers == 4 &&
-      s.threads() > kLargeOfWide && s.min_ctas_per_sm == 2) {
+      s.min_ctas_per_sm == 2 && s.threads() > kTightAbove && s.threads() <= kTightUpTo) {
     GiveThreads(ThreadsFor(vectors, 5), 5, s);
   }
   if (narrow && !busy && s.shift && s.persistent && weights == 0 && sized.large_inputs == 1 &&

@@ -1,6 +1,5 @@
 // What reductions become at the tile level: folds of elements, or of the partial states that
 // another stage has left.
-#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -137,7 +136,9 @@ bool Tracer::IsNarrow(TileId element) const {
 // of wide elements is off by a rounding or two, which is all that a row of equal ones would deviate
 // by; what deviations add up to corrects it, and their squares. Source: the corrected two-pass
 // algorithm, T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for Computing the Sample
-// Variance", 1983.
+// Variance", 1983. Only where no deviation is above half of the mean, so that all are exact
+// (Sterbenz): elsewhere those of one binade are rounded alike, and add up to more than the mean is
+// off by.
 std::vector<TileId> Tracer::TwoPassWelford(ExprId e, kernel::TileReduction sum, int depth) {
   const DType t = sum.dtype;
   const TileId element = sum.operands[0];
@@ -166,11 +167,10 @@ std::vector<TileId> Tracer::TwoPassWelford(ExprId e, kernel::TileReduction sum, 
   const TileId surplus = Map(OpKind::Mul, t, {off, by});
   const TileId rest =
       Map(OpKind::Maximum, t, {Map(OpKind::Sub, t, {m2, surplus}), Constant(t, Zero(t))});
-  // Not what overflows.
-  const TileId infinity = Constant(t, FloatScalar(std::numeric_limits<double>::infinity()));
-  const TileId holds = Map(OpKind::Lt, DType::Bool, {surplus, infinity});
-  return {Map(OpKind::Where, t, {holds, Map(OpKind::Add, t, {mean, by}), mean}),
-          Map(OpKind::Where, t, {holds, rest, m2}), count};
+  const TileId half = Map(OpKind::Mul, t, {mean, Constant(t, FloatScalar(0.5))});
+  const TileId exact = Map(OpKind::Lt, DType::Bool, {m2, Map(OpKind::Mul, t, {half, half})});
+  return {Map(OpKind::Where, t, {exact, Map(OpKind::Add, t, {mean, by}), mean}),
+          Map(OpKind::Where, t, {exact, rest, m2}), count};
 }
 
 std::vector<TileId> Tracer::MergePartials(ExprId e) {
