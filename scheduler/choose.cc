@@ -323,9 +323,10 @@ absl::StatusOr<double> FitFacts(const SizedGroup& sized, double most, Schedule& 
   schedule.facts = pinned;
   // What is divided by symbols shows only by values.
   std::vector<const SymNode*> by_symbols;
-  for (const auto& [symbol, divisors] : FindDivisors(sized)) {
+  for (const auto& divided : FindDivisors(sized)) {
+    const SymNode* symbol = divided.first;
     const auto is_known = [&](const SymbolFact& fact) { return fact.symbol == symbol->name; };
-    if (divisors.by_symbol && absl::c_none_of(pinned, is_known)) by_symbols.push_back(symbol);
+    if (divided.second.by_symbol && absl::c_none_of(pinned, is_known)) by_symbols.push_back(symbol);
   }
   absl::c_sort(by_symbols, [](auto* a, auto* b) { return a->id < b->id; });
   Pin(sized, by_symbols, schedule);

@@ -279,9 +279,11 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // read again; of each element of the rows two bytes are moved, or more.
   double states = 0, kept_columns = columns, of_batch = all;
   bool sector_is_read_once = true;  // Not by CTAs of batches that lie beside each other.
+  bool sums_batches = false;        // What there is one of a row.
   for (const AxisSet& kept : summary.kept) {
     const AxisSet both = Union(kept, *rows);
     const AxisSet batch = Intersection(kept, *rows);
+    sums_batches |= !kept.empty() && batch.size() == kept.size() && kept.size() < rows->size();
     if (batch.size() < rows->size() && batch.size() < kept.size()) {
       of_batch = std::min(of_batch, all / elements(batch));
       sector_is_read_once &= !absl::c_linear_search(batch, fastest);
@@ -313,7 +315,13 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
     sector_is_read_once &= columns <= kMostHeld || StatesAcross(fusion, axes, summary, *rows) == 0;
   }
   const double busy = double{kBusyElements} * device.sms;
-  const double reads = sector_is_read_once ? 1 : beside;
+  double reads = sector_is_read_once ? 1 : beside;
+  // CTAs take rows of one batch, and of rows that none holds each twice, one step after the other,
+  // where what follows from a row goes to its elements: 102 us for what takes 69 (docs/limits.md,
+  // "A sum of a few rows beside long rows").
+  constexpr double kTwice = 1.5;
+  if (sums_batches && columns > kOneCtaElements && !summary.held.empty())
+    reads = std::max(reads, kTwice);
   return std::min({1.0, of_batch / kBatchElements, 1 / reads,
                    num_rows * of_row / std::min(all, busy),
                    BusyAcross(fusion, axes, summary, *rows, columns, all, device)}) *

@@ -146,7 +146,7 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
       ->capture_default_str()
       ->type_name("N");
   bench->add_option("--repetitions", options->repetitions, "Timed repetitions of many calls each")
-      ->check(CLI::Range(1, 100000))
+      ->check(IntegerFrom(1, 100000))
       ->capture_default_str()
       ->type_name("N");
   AddAnyOrderOption(*bench, &options->any_order);

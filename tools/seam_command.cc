@@ -120,6 +120,16 @@ std::string CheckNamed(const std::string& path) {
   return path.empty() ? "expected the name of a file or folder" : "";
 }
 
+std::function<std::string(const std::string&)> IntegerFrom(int64_t least, int64_t most) {
+  return [=](const std::string& text) {
+    int64_t value = 0;
+    const bool is_one = absl::SimpleAtoi(text, &value) && value >= least && value <= most;
+    return is_one
+               ? std::string()
+               : absl::StrCat("found '", text, "', expected an integer from ", least, " to ", most);
+  };
+}
+
 absl::StatusOr<Fusion> LoadGraph(const std::string& name) {
   std::error_code error;
   const bool is_name = name.find_first_of("/.") == std::string::npos && name != "-";

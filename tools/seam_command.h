@@ -60,6 +60,8 @@ void AddSetOption(CLI::App& app, std::vector<std::string>* settings, absl::strin
 void AddOutputOption(CLI::App& app, std::string* path);
 // Refuses, as the check of an option, an empty name.
 std::string CheckNamed(const std::string& path);
+// The same of what is no integer from `least` to `most`.
+std::function<std::string(const std::string&)> IntegerFrom(int64_t least, int64_t most);
 
 // The graph at `name`: a path, "-" for standard input, or the name of an example. On an error
 // prints it and sets

@@ -68,14 +68,19 @@ absl::StatusOr<std::vector<GroupReport>> ReportsOf(const Cut& cut, const std::st
 }
 
 absl::StatusOr<std::string> MakePage(Cut& cut, const PageOptions& options) {
-  const bool compile = options.compile && cuda::Nvrtc::Get().ok();
+  bool compile = options.compile && cuda::Nvrtc::Get().ok();
   SEAM_ASSIGN_OR_RETURN(const DeviceInfo device, options.device.empty()
                                                      ? absl::StatusOr<DeviceInfo>(Devices()[0])
                                                      : FindDevice(options.device));
   SEAM_ASSIGN_OR_RETURN(Times times, ReadTimes(options.times));
   ShowProgress("scheduling");
-  SEAM_ASSIGN_OR_RETURN(const std::vector<GroupReport> reports,
-                        ReportsOf(cut, device.name, compile));
+  absl::StatusOr<std::vector<GroupReport>> reports = ReportsOf(cut, device.name, compile);
+  if (compile && absl::IsUnimplemented(reports.status())) {
+    Warn(absl::StrCat("the page has no CUDA text: ", reports.status().message()));
+    compile = false;
+    reports = ReportsOf(cut, device.name, compile);
+  }
+  SEAM_RETURN_IF_ERROR(reports.status());
   HtmlOptions html;
   html.device = device.name;
   const RealGuard guard;
@@ -98,7 +103,7 @@ absl::StatusOr<std::string> MakePage(Cut& cut, const PageOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.times, ": there is no group ", times.begin()->first));
   }
-  for (const GroupReport& report : reports) {
+  for (const GroupReport& report : *reports) {
     // What copies an output that is an input belongs to no group.
     if (report.group >= html.code.size()) continue;
     GroupCode& code = html.code[report.group];

@@ -360,13 +360,13 @@ void AddRunCommand(CLI::App& app, std::vector<Command>& commands) {
       ->type_name("DIR");
   run->add_option("--offset", options->offset,
                   "Let every tensor start this many elements behind an aligned address")
-      ->check(CLI::Range(0, 1 << 20))
+      ->check(IntegerFrom(0, 1 << 20))
       ->capture_default_str()
       ->type_name("N");
   run->add_option("--repeat", options->repeat,
                   "Run this many times more, each into memory with other bytes; exit with 1 unless "
                   "every bit is the same")
-      ->check(CLI::Range(0, 1000000))
+      ->check(IntegerFrom(0, 1000000))
       ->capture_default_str()
       ->type_name("N");
   CLI::Option* check =

@@ -363,12 +363,13 @@ Token Parser::Since(const Token& first, TokenKind kind) const {
 
 namespace {
 
-// Whether the operation's value of these integers is beyond i64.
+// Whether the operation's value of these integers is beyond i64, where they are not themselves.
 bool Overflows(OpKind op, const std::vector<Operand>& operands) {
   using Wide = __int128;
   std::vector<Wide> values;
   for (const Operand& o : operands) {
     const auto magnitude = static_cast<Wide>(o.literal.magnitude);
+    if (magnitude > Wide{1} << 63) return false;
     values.push_back(o.literal.is_negative ? -magnitude : magnitude);
   }
   const auto beyond = [](Wide value) { return value < INT64_MIN || value > INT64_MAX; };
@@ -389,7 +390,7 @@ bool Overflows(OpKind op, const std::vector<Operand>& operands) {
       return values[0] == INT64_MIN && values[1] == -1;
     case OpKind::ShiftLeft:
       return values[0] != 0 && values[1] >= 0 &&
-             (values[1] > 64 || beyond(values[0] * (Wide{1} << static_cast<int>(values[1]))));
+             (values[1] > 63 || beyond(values[0] * (Wide{1} << static_cast<int>(values[1]))));
     default:
       return false;
   }

@@ -72,7 +72,7 @@ struct For {
   SymInt extent;
   bool unrolled = false;  // Extent must be a constant.
   Block body;
-  bool rolled = false;  // The compiler is not to unroll it either.
+  bool rolled = false;  // The compiler is not to unroll it either; not both.
 };
 
 // Ends the loop whose body this stands in, where `condition` holds: for all threads of a cluster or

@@ -76,7 +76,9 @@ class Printer {
 
   std::string Head(const For& node) const {
     return absl::StrCat("for ", node.symbol.ToString(), " in 0..", node.extent.ToString(),
-                        node.unrolled ? " unrolled" : "");
+                        node.unrolled ? " unrolled"
+                        : node.rolled ? " rolled"
+                                      : "");
   }
   std::string Head(const Leave& node) const {
     return absl::StrCat("leave if ", node.condition.ToString());

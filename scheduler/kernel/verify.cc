@@ -343,6 +343,7 @@ class Verifier {
     if (node.unrolled && !node.extent.is_constant()) {
       return Error("an unrolled loop needs a constant extent");
     }
+    if (node.unrolled && node.rolled) return Error("a loop is unrolled or it is not");
     SEAM_RETURN_IF_ERROR(Bind(node.symbol, node.unrolled ? Binding::UnrolledLoop : Binding::Loop));
     const SymRange range = RangeOf(node.symbol);
     if (RangeOf(node.extent).hi > 0 &&

@@ -480,6 +480,24 @@ TEST(SegmentTest, LongColumnsOfNeighbouringRowsStayApart) {
   }
 }
 
+// Rows that no CTA holds lie in clusters where nothing sums those of a batch.
+TEST(SegmentTest, SumsOfBatchesStayApartFromLongRows) {
+  const Fusion f = *ParseFusion(R"(fusion f {
+    symbol N
+    input x: bf16[16, 5, N]
+    p = softmax(cast(x, dtype=f32), axis=2)
+    s = amin(amax(p, axes=[2]), axes=[1])
+    y = cast(p, dtype=bf16)
+    output s
+    output y
+  })");
+  for (const auto& [n, groups] : {std::pair(4096, 1), {128256, 2}}) {
+    const auto s = Segment(f, RealGuard(), {.sizes = {{"N", n}}});
+    ASSERT_TRUE(s.ok()) << s.status();
+    EXPECT_EQ(s->num_groups(), groups) << n;
+  }
+}
+
 TEST(SegmentTest, SizesOfNothingAndOne) {
   EXPECT_EQ(Kernels("input x: f32[0, 4]\n y = x - sum(x, axes=[1])[:, None]\n output y"),
             Strings{"x -> y"});

@@ -440,6 +440,18 @@ class Running(CliTest):
         for m in [0, 1, 64]:
             self.good('run', graph, '--backend', 'simulator', '--check', '--set', f'M={m}')
 
+    def test_numbers(self):
+        for value in ['abc', '-1', '1.5', '', '1000001']:
+            self.bad(WRONG_USAGE, 'run', 'softmax', '--repeat', value, says=f"found '{value}', expected an integer from 0 to 1000000")
+        for value in ['0', '-1', 'nan', 'inf', 'soon']:
+            self.bad(WRONG_USAGE, 'bench', 'softmax', '--tune', '--tune-seconds', value, says=f'found {value}, expected seconds')
+
+    def test_a_page_of_what_has_no_gpu_code(self):
+        graph = self.write('fusion f {\n input a: f32[8, 8]\n y = exp(a) @ a\n output y\n}')
+        page = self.path / 'x.html'
+        self.good('segment', graph, '--format', 'html', '-o', page)
+        self.assertTrue(page.read_text().startswith('<!DOCTYPE html>'))
+
     def test_symbols_that_nothing_mentions(self):
         graph = self.write('fusion f {\n symbol M in [1, 100]\n input x: f32[3]\n y = x + 1.0\n output y\n}')
         for command in [['segment', graph, '--device', 'h200'], ['segment', graph, '--format', 'json', '--device', 'h200'],
