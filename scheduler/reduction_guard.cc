@@ -319,9 +319,9 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // CTAs take rows of one batch, and of rows that none holds each twice, one step after the other,
   // where what follows from a row goes to its elements: 102 us for what takes 69 (docs/limits.md,
   // "A sum of a few rows beside long rows").
-  constexpr double kTwice = 1.5;
+  constexpr double kReadsOfSteps = 1.5;
   if (sums_batches && columns > kOneCtaElements && !summary.held.empty())
-    reads = std::max(reads, kTwice);
+    reads = std::max(reads, kReadsOfSteps);
   return std::min({1.0, of_batch / kBatchElements, 1 / reads,
                    num_rows * of_row / std::min(all, busy),
                    BusyAcross(fusion, axes, summary, *rows, columns, all, device)}) *

@@ -38,19 +38,22 @@ class Fit {
   }
   bool Holds(const TileValue& load) const { return Holds(load.buffer, load.index, &load); }
 
-  // Whether rows of a vector beside each other all have the same value, however it varies along
-  // their columns.
-  bool IsAlike(kernel::TileId id) const {
-    const TileValue& value = tile_.values[id];
+  // Per value: whether rows of a vector beside each other all have the same, however it varies
+  // along their columns. Linear in the values.
+  std::vector<bool> AlikeForRows() const {
     const SymInt row = s_.vector * q_ + v_;
     const auto is_alike = [&](SymInt e) {
       return !kernel::DependsOn(kernel::Substitute(e, tile_.row, row), v_);
     };
-    const auto let_is_alike = [&](int let) { return IsAlike(tile_.lets[let].value); };
-    return value.kind != kernel::TileKind::ReduceResult && is_alike(value.index) &&
-           is_alike(value.predicate) &&
-           absl::c_all_of(value.operands, [&](kernel::TileId of) { return IsAlike(of); }) &&
-           absl::c_all_of(value.lets, let_is_alike);
+    std::vector<bool> alike;
+    for (const TileValue& value : tile_.values) {
+      alike.push_back(
+          value.kind != kernel::TileKind::ReduceResult && is_alike(value.index) &&
+          is_alike(value.predicate) &&
+          absl::c_all_of(value.operands, [&](kernel::TileId of) { return alike[of]; }) &&
+          absl::c_all_of(value.lets, [&](int let) { return alike[tile_.lets[let].value]; }));
+    }
+    return alike;
   }
 
  private:
@@ -209,6 +212,8 @@ absl::StatusOr<double> BytesByElement(const SizedGroup& sized, const TracedKerne
     return absl::OkStatus();
   };
   const std::vector<bool> varies = kernel::VaryingWithColumn(tile);
+  const std::vector<bool> alike =
+      s.outer && !tile.lets.empty() ? fit.AlikeForRows() : std::vector<bool>(tile.values.size());
   for (size_t id = 0; id < tile.values.size() && bytes <= limit; ++id) {
     const TileValue& value = tile.values[id];
     if (value.kind != kernel::TileKind::Load || !is_large(value.buffer)) continue;
@@ -217,7 +222,7 @@ absl::StatusOr<double> BytesByElement(const SizedGroup& sized, const TracedKerne
     // columns are looked up for all of them.
     const bool alone = absl::c_any_of(value.lets, [&](int let) {
       const kernel::TileId at = tile.lets[let].value;
-      return s.shift || (s.outer ? !varies[at] || !fit.IsAlike(at) : varies[at]);
+      return s.shift || (s.outer ? !varies[at] || !alike[at] : varies[at]);
     });
     // Once a row, that is no matter of vectors.
     if (!value.lets.empty() && !s.outer && !varies[id]) continue;
