@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -172,7 +173,9 @@ absl::StatusOr<Layout> LayoutOf(absl::string_view content, DType dtype) {
   if (!absl::StartsWith(content, kMagic) || content.size() < kMagic.size() + 2)
     return Bad("it is no .npy file");
   const int version = static_cast<unsigned char>(content[kMagic.size()]);
-  if (version < 1 || version > 3) return Bad("its version is ", version, ", expected 1, 2 or 3");
+  const int minor = static_cast<unsigned char>(content[kMagic.size() + 1]);
+  if (version < 1 || version > 3 || minor != 0)
+    return Bad("its version is ", version, ".", minor, ", expected 1.0, 2.0 or 3.0");
   Layout layout;
   const Range range = HeaderRange(content);
   if (range.begin == 0 || content.size() < range.end) return Bad("it ends in its header");
@@ -185,8 +188,8 @@ absl::StatusOr<Layout> LayoutOf(absl::string_view content, DType dtype) {
   const std::vector<absl::string_view> descriptions = Descriptions(dtype);
   if (std::find(descriptions.begin(), descriptions.end(), header->description) ==
       descriptions.end()) {
-    return Bad("its elements are '", header->description, "', expected ", DTypeName(dtype), ", '",
-               absl::StrJoin(descriptions, "' or '"), "'");
+    return Bad("its elements are '", absl::CHexEscape(header->description), "', expected ",
+               DTypeName(dtype), ", '", absl::StrJoin(descriptions, "' or '"), "'");
   }
   layout.type = absl::StrCat(DTypeName(dtype), "[", absl::StrJoin(header->shape, ", "), "]");
   layout.bytes = DTypeBytes(dtype);

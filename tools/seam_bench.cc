@@ -150,10 +150,11 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
       ->capture_default_str()
       ->type_name("N");
   AddAnyOrderOption(*bench, &options->any_order);
-  AddNoTunedOption(*bench, &options->no_tuned)
-      ->excludes(bench->add_flag("--tune", options->tune,
-                                 "First time the alternatives to every group's schedule; later "
-                                 "runs use the fastest"));
+  CLI::Option* tune =
+      bench->add_flag("--tune", options->tune,
+                      "First time the alternatives to every group's schedule; later runs use the "
+                      "fastest");
+  AddNoTunedOption(*bench, &options->no_tuned)->excludes(tune);
   bench
       ->add_option("--tune-seconds", options->tune_seconds,
                    "Time for that; what is left is untried")
@@ -163,6 +164,7 @@ void AddBenchCommand(CLI::App& app, std::vector<Command>& commands) {
             absl::SimpleAtod(text, &seconds) && std::isfinite(seconds) && seconds > 0;
         return is_time ? "" : absl::StrCat("found ", text, ", expected seconds, more than 0");
       })
+      ->needs(tune)
       ->capture_default_str()
       ->type_name("S");
   bench->footer(

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "scheduler/scheduler.h"
 #include "segmenter/load_segmentation.h"
@@ -74,6 +75,11 @@ int MakeCut(const CutOptions& options, std::unique_ptr<Cut>* cut) {
   segment.trace = options.trace;
   segment.disabled_passes = options.without;
   segment.narrow_edges = options.narrow_edges;
+
+  const bool narrows =
+      segment.narrow_edges == Narrowing::kF16 || segment.narrow_edges == Narrowing::kBF16;
+  if (narrows && absl::c_linear_search(segment.disabled_passes, "narrow"))
+    return Fail(kWrongUsage, "--narrow-edges: --without narrow leaves no value narrow");
 
   std::string text;
   absl::StatusOr<Segmentation> made = absl::UnknownError("");

@@ -57,8 +57,12 @@ int RunSegment(const SegmentArguments& options) {
       return Fail(kWrongUsage, absl::StrCat("--device: ", device.status().message()));
     }
   }
+  if (!options.page.device.empty() && (options.format == "dot" || options.format == "svg"))
+    return Fail(kWrongUsage, "--device: text, json and html show schedules");
   if (!options.page.times.empty() && options.format != "html")
     return Fail(kWrongUsage, "--times: only --format html shows measured times");
+  if (!options.page.compile && options.format != "html")
+    return Fail(kWrongUsage, "--no-compile: only --format html compiles");
   std::unique_ptr<Cut> cut;
   CutOptions how = options.cut;
   how.trace = options.format == "html";
@@ -97,6 +101,9 @@ void AddSegmentCommand(CLI::App& app, std::vector<Command>& commands) {
   segment
       ->add_option("--device", options->page.device,
                    "Also show the schedules on this device (text, json and html)")
+      ->check([](const std::string& name) -> std::string {
+        return name.empty() ? "expected the name of a device or architecture" : "";
+      })
       ->type_name("NAME");
   AddSetOption(*segment, &options->cut.settings, "Others count as 1024, within their ranges.");
   CLI::Option* load = AddLoadOption(*segment, "--load", &options->cut.load);

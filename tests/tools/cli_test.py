@@ -446,6 +446,14 @@ class Running(CliTest):
         for value in ['0', '-1', 'nan', 'inf', 'soon']:
             self.bad(WRONG_USAGE, 'bench', 'softmax', '--tune', '--tune-seconds', value, says=f'found {value}, expected seconds')
 
+    def test_options_that_do_not_go_together(self):
+        segment = ['segment', 'softmax']
+        self.bad(WRONG_USAGE, *segment, '--no-compile', says='only --format html compiles')
+        self.bad(WRONG_USAGE, *segment, '--format', 'svg', '--device', 'h200', says='text, json and html show schedules')
+        self.bad(WRONG_USAGE, *segment, '--device', '', says='expected the name of a device')
+        self.bad(WRONG_USAGE, *segment, '--narrow-edges', 'bf16', '--without', 'narrow', says='leaves no value narrow')
+        self.bad(WRONG_USAGE, 'bench', 'softmax', '--tune-seconds', '5', says='requires --tune')
+
     def test_a_page_of_what_has_no_gpu_code(self):
         graph = self.write('fusion f {\n input a: f32[8, 8]\n y = exp(a) @ a\n output y\n}')
         page = self.path / 'x.html'

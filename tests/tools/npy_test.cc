@@ -96,7 +96,9 @@ TEST(Npy, DamagedFilesAreRefused) {
   EXPECT_THAT(Refusal(""), HasSubstr("no .npy file"));
   EXPECT_THAT(Refusal("\x93NUMPY"), HasSubstr("no .npy file"));
   EXPECT_THAT(Refusal(absl::string_view("\x93NUMPY\x04\x00\x00\x00", 10)),
-              HasSubstr("version is 4"));
+              HasSubstr("version is 4.0"));
+  EXPECT_THAT(Refusal(absl::string_view("\x93NUMPY\x01\xa6\x00\x00", 10)),
+              HasSubstr("version is 1.166, expected 1.0, 2.0 or 3.0"));
   EXPECT_THAT(Refusal(absl::string_view("\x93NUMPY\x01\x00\xff\xff{", 11)),
               HasSubstr("ends in its header"));
   EXPECT_THAT(Refusal(absl::string_view("\x93NUMPY\x02\x00\xff\xff\xff\xff{", 13)),
