@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
@@ -97,6 +96,27 @@ absl::StatusOr<std::vector<SymbolFact>> FactsOfEmptyAxes(const SizedGroup& sized
   return facts;
 }
 
+// Of each symbol. Linear in the nodes of the extents times the symbols of those that divide.
+std::vector<Divisors> FindDivisors(const Fusion& group, const GroupShape& shape) {
+  constexpr int64_t kMostDivisor = 4096;
+  const std::vector<const SymNode*> symbols = group.env().symbols();
+  std::vector<Divisors> divisors(symbols.size());
+  for (const SymNode* node : TopologicalNodes(shape.extents)) {
+    if (node->kind != SymKind::FloorDiv) continue;
+    const std::optional<int64_t> constant = node->children[1].maybe_int();
+    for (const SymNode* symbol : FreeSymbols(SymInt::FromNode(node))) {
+      Divisors& of = divisors[absl::c_find(symbols, symbol) - symbols.begin()];
+      if (!constant) {
+        of.by_symbol = true;
+      } else if (const int64_t both = std::lcm(of.constant, std::min(*constant, kMostDivisor + 1));
+                 both <= kMostDivisor) {
+        of.constant = both;
+      }
+    }
+  }
+  return divisors;
+}
+
 }  // namespace
 
 absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext& context) {
@@ -112,6 +132,7 @@ absl::StatusOr<SizedGroup> SizeGroup(const Fusion& group, const ScheduleContext&
   }
   SizedGroup sized{&group, {}, context};
   SEAM_ASSIGN_OR_RETURN(sized.shape, ShapeFor(group, schedule));
+  sized.divisors = FindDivisors(group, sized.shape);
   const Sizes sizes(group, sized.context);
   SEAM_ASSIGN_OR_RETURN(sized.rows, sizes.Of(sized.shape.row_extent));
   SEAM_ASSIGN_OR_RETURN(sized.batches, sizes.Of(sized.shape.Extent(sized.shape.batch)));
@@ -189,45 +210,11 @@ SymInt LargestReach(const Fusion& group) {
   return reach;
 }
 
-namespace {
-
-// What the sizes of a group divide a symbol by.
-struct Divisors {
-  int64_t constant = 1;    // A multiple of all constants.
-  bool by_symbol = false;  // Or it is what another symbol is divided by.
-};
-using DivisorsOfSymbols = absl::flat_hash_map<const SymNode*, Divisors>;
-
-// Of symbols that are divided, or that others are divided by.
-DivisorsOfSymbols FindDivisors(const SizedGroup& sized) {
-  constexpr int64_t kMostDivisor = 4096;
-  DivisorsOfSymbols divisors;
-  for (const SymNode* node : TopologicalNodes(sized.shape.extents)) {
-    if (node->kind != SymKind::FloorDiv) continue;
-    const std::optional<int64_t> constant = node->children[1].maybe_int();
-    for (const SymNode* symbol : FreeSymbols(SymInt::FromNode(node))) {
-      Divisors& of = divisors[symbol];
-      if (!constant) {
-        of.by_symbol = true;
-      } else if (const int64_t both = std::lcm(of.constant, std::min(*constant, kMostDivisor + 1));
-                 both <= kMostDivisor) {
-        of.constant = both;
-      }
-    }
-  }
-  return divisors;
-}
-
-}  // namespace
-
 std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector) {
   std::vector<SymbolFact> facts;
-  const DivisorsOfSymbols divisors = FindDivisors(sized);
   const std::vector<const SymNode*> symbols = sized.group->env().symbols();
   for (size_t i = 0; i < symbols.size(); ++i) {
-    const auto divided = divisors.find(symbols[i]);
-    const int64_t by = divided == divisors.end() ? 1 : divided->second.constant;
-    const int64_t multiple = std::gcd(sized.context.sizes[i], vector * by);
+    const int64_t multiple = std::gcd(sized.context.sizes[i], vector * sized.divisors[i].constant);
     if (multiple > 1) facts.push_back({std::string(symbols[i]->name), multiple});
   }
   return facts;
@@ -322,13 +309,13 @@ absl::StatusOr<double> FitFacts(const SizedGroup& sized, double most, Schedule& 
   };
   schedule.facts = pinned;
   // What is divided by symbols shows only by values.
+  const std::vector<const SymNode*> symbols = group.env().symbols();
   std::vector<const SymNode*> by_symbols;
-  for (const auto& divided : FindDivisors(sized)) {
-    const SymNode* symbol = divided.first;
-    const auto is_known = [&](const SymbolFact& fact) { return fact.symbol == symbol->name; };
-    if (divided.second.by_symbol && absl::c_none_of(pinned, is_known)) by_symbols.push_back(symbol);
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const auto is_it = [&](const SymbolFact& fact) { return fact.symbol == symbols[i]->name; };
+    if (sized.divisors[i].by_symbol && absl::c_none_of(pinned, is_it))
+      by_symbols.push_back(symbols[i]);
   }
-  absl::c_sort(by_symbols, [](auto* a, auto* b) { return a->id < b->id; });
   Pin(sized, by_symbols, schedule);
   const int vector = std::max(schedule.vector, schedule.tiles ? schedule.registers : 1);
   AddDivisibility(sized, vector, schedule);

@@ -12,6 +12,12 @@
 namespace seam {
 
 // A group with numbers for its symbols.
+// What the sizes of a group divide a symbol by.
+struct Divisors {
+  int64_t constant = 1;    // A multiple of all constants.
+  bool by_symbol = false;  // It is divided by another symbol, or another one by it.
+};
+
 struct SizedGroup {
   const Fusion* group;
   GroupShape shape;
@@ -28,6 +34,7 @@ struct SizedGroup {
   // of them are inputs and outputs, and the 32-bit registers that hold an element of each input.
   int widest_bytes = 1, narrowest_bytes = 8, large_inputs = 0, large_outputs = 0;
   double input_words = 0;
+  std::vector<Divisors> divisors;  // Of each symbol of the group, in order.
 };
 
 // Errors: kInvalidArgument for a wrong number of sizes or one that an extent cannot be computed
@@ -52,8 +59,8 @@ inline constexpr int64_t kIndex32Limit = int64_t{1} << 30;
 // group.
 SymInt LargestReach(const Fusion& group);
 
-// Facts under which vectors of `vector` elements may divide extents and strides: for each symbol
-// the largest power of two up to `vector` that divides its value.
+// Facts under which vectors of `vector` elements, a power of two, may divide extents and strides:
+// for each symbol what it has in common with `vector` times what sizes divide it by.
 std::vector<SymbolFact> DivisibilityFacts(const SizedGroup& sized, int vector);
 
 // Adds those of symbols about which the schedule has no fact.

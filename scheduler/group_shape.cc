@@ -421,21 +421,18 @@ std::vector<AxisId> FollowedOrder(const std::vector<TensorOrder>& candidates,
     }
     return bytes;
   };
+  const auto size = [](const TensorOrder& of) { return std::pair(of.order.size(), of.elements); };
+  const auto followers = [&](const TensorOrder& of) {
+    return std::pair(bytes_of(candidates, of.order), bytes_of(written, of.order));
+  };
+  const auto precedes = [&](const TensorOrder& a, const TensorOrder& b) {
+    if (size(a) != size(b)) return size(a) > size(b);
+    return a.order != b.order && absl::c_is_permutation(a.order, b.order) &&
+           followers(a) > followers(b);
+  };
   const TensorOrder* best = nullptr;
   for (const TensorOrder& t : candidates) {
-    if (best == nullptr) {
-      best = &t;
-      continue;
-    }
-    const auto size = [](const TensorOrder& of) { return std::pair(of.order.size(), of.elements); };
-    const auto followers = [&](const TensorOrder& of) {
-      return std::pair(bytes_of(candidates, of.order), bytes_of(written, of.order));
-    };
-    if (size(t) > size(*best) ||
-        (size(t) == size(*best) && t.order != best->order &&
-         absl::c_is_permutation(t.order, best->order) && followers(t) > followers(*best))) {
-      best = &t;
-    }
+    if (best == nullptr || precedes(t, *best)) best = &t;
   }
   return best == nullptr ? std::vector<AxisId>() : best->order;
 }
@@ -471,8 +468,8 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   }
 
   // The order of axes: a reduction follows the input that it reads along the most axes, of several
-  // the one that may be largest, of these one that as many other tensors follow as may be;
-  // everything else follows what it writes.
+  // the one that may be largest, of these the one that most bytes lie in; everything else
+  // follows what it writes.
   AxisSet run_over;
   for (ExprId e : reductions) run_over = Union(run_over, axes.space(e));
   for (ValId v : group.outputs()) run_over = Union(run_over, axes.axes(v));

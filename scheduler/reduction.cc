@@ -413,9 +413,6 @@ absl::StatusOr<std::optional<Schedule>> ChooseNeighbours(const SizedGroup& sized
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> four, choose(kSingleElements));
     if (four && !four->persistent) return four;
   }
-  // Windows are read once for several rows.
-  SEAM_ASSIGN_OR_RETURN(const Schedule windows, FitStencilOfRows(sized, single));
-  if (windows.points > 1) return std::nullopt;
   // Of less than a byte for each element that a row has, arithmetic takes longer.
   SEAM_ASSIGN_OR_RETURN(const int64_t moved, MovedBytes(sized));
   if (!sized.shape.crossed() && moved >= sized.rows * sized.columns) {
@@ -469,9 +466,12 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(group, context));
     if (tiles) return *std::move(tiles);
   }
-  SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> neighbours, ChooseNeighbours(sized, s, chosen));
-  if (neighbours) return *std::move(neighbours);
-  if (!chosen.shift) return FitStencilOfRows(sized, std::move(chosen));
+  if (!chosen.shift) {
+    SEAM_ASSIGN_OR_RETURN(chosen, FitStencilOfRows(sized, std::move(chosen)));
+    if (chosen.points > 1) return chosen;  // Windows are read once for several rows.
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> neighbours, ChooseNeighbours(sized, s, chosen));
+    return neighbours ? *std::move(neighbours) : chosen;
+  }
   // Single elements that rows share are fewer loads than vectors put together.
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
   if (!rows.JoinsFirstLoad()) return chosen;

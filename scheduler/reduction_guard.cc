@@ -317,8 +317,8 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   const double busy = double{kBusyElements} * device.sms;
   double reads = sector_is_read_once ? 1 : beside;
   // CTAs take rows of one batch, and of rows that none holds each twice, one step after the other,
-  // where what follows from a row goes to its elements: 102 us for what takes 69 (docs/limits.md,
-  // "A sum of a few rows beside long rows").
+  // where what follows from a row goes to its elements. Source: docs/schedulers.md, "Batches of
+  // long rows".
   constexpr double kReadsOfSteps = 1.5;
   if (sums_batches && columns > kOneCtaElements && !summary.held.empty())
     reads = std::max(reads, kReadsOfSteps);

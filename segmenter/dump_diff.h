@@ -51,8 +51,8 @@ absl::StatusOr<SegmentationDiff> DiffSegmentations(const SegmentedFusion& left,
 
 // A line a change, those that are the same in one line at the end; the sizes where they differ.
 std::string DiffText(const SegmentationDiff& diff, bool color);
-// One object: fusion, same, left and right (kernels, bytes), changes (kind; left, right: ids;
-// left_totals, right_totals: kernels and bytes).
+// One object: fusion, same, left and right (kernels, bytes, symbols), changes (kind; left, right:
+// ids; left_totals, right_totals: kernels and bytes).
 std::string DiffJson(const SegmentationDiff& diff);
 
 }  // namespace seam

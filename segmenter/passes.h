@@ -53,7 +53,7 @@ bool MergeSiblings(Merger& merger);  // Two readers of one value.
 bool MergeClosures(
     Merger& merger);  // Two that a path through others joins, with all that is on such paths.
 // Gives groups copies of what leads to values that they read, where that moves fewer bytes. After
-// all that merges or moves borders: a unit may then be in several groups.
+// all that moves borders: a unit may then be in several groups. Only siblings are merged once more.
 bool RecomputeInReaders(Merger& merger);
 // Groups that share nothing, side by side in one launch. After all that change groups: what it
 // joins would have to be taken apart for another merge.

@@ -340,7 +340,7 @@ std::string PrintStmt(const Kernel& kernel, const Stmt& stmt);
 //  - Symbols: every one is a parameter, block_x, thread_x, together, or bound by an enclosing For
 //    or an earlier LetSymbol of an enclosing block; none is bound twice at once; grid_x and
 //    num_elements hold parameters only; slots hold symbols of unrolled loops only; unrolled loops
-//    have constant extents.
+//    have constant extents and are not rolled.
 //  - KeepPacked: a packed fragment. AwaitLoaded: one or more fragments.
 //  - Copies: barriers and sizes as declared, array and buffer of one type, the buffer aligned to 16
 //    bytes; whether offsets are, and whether one thread starts each, the simulator checks.
