@@ -7,7 +7,6 @@
 //   c[i] if i < D,  c[i - D] if D <= i      ->   c[i - (i < D ? 0 : D)]
 //
 // Vectors, which lie on one side, then load once, and without a mask of their own.
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -30,13 +29,17 @@ void Tracer::JoinLoads() {
     return (tile_.row.is_symbolic() && kernel::DependsOn(distance, tile_.row)) ||
            kernel::DependsOnColumn(tile_, distance);
   };
-  // A value is of one space's columns at most.
+  // A value is of one space's columns at most. One that is of none may be read beside all of them,
+  // and stays so.
   const auto in_one_space = [&](const TileValue& a, const TileValue& b) {
-    return absl::c_count_if(tile_.spaces, [&](const kernel::TileSpace& space) {
-             return space.column.is_symbolic() &&
-                    absl::c_any_of(std::array{a.index, a.predicate, b.index, b.predicate},
-                                   [&](SymInt e) { return kernel::DependsOn(e, space.column); });
-           }) <= 1;
+    return tile_.spaces.size() <= 1 ||
+           absl::c_all_of(tile_.spaces, [&](const kernel::TileSpace& space) {
+             const auto is_of = [&](const TileValue& v) {
+               return space.column.is_symbolic() && (kernel::DependsOn(v.index, space.column) ||
+                                                     kernel::DependsOn(v.predicate, space.column));
+             };
+             return is_of(a) == is_of(b);
+           });
   };
   std::vector<TileValue>& values = tile_.values;
   std::vector<TileId> of(values.size());  // Where a value is in the end.

@@ -88,8 +88,14 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
   const ValId from = group_.operands(e)[0];
   const Space& space = SpaceOf(shape_.Columns(shape_.axes.space(e)));
   const Space here = space;  // Tracing may add spaces.
-  const Index index =
-      IndexAt(group_.rank(from), here, [&](int d) { return shape_.axes.operand_atoms(e, 0, d); });
+  // What is kept lies along the results' axes, whatever those of the operand are: they differ where
+  // something else is read along both of them.
+  const AxisVector& folded = group_.attributes(e).axes;
+  int kept = 0;
+  const Index index = IndexAt(group_.rank(from), here, [&](int d) {
+    return absl::c_linear_search(folded, d) ? shape_.axes.operand_atoms(e, 0, d)
+                                            : shape_.axes.atoms(group_.result(e), kept++);
+  });
   SEAM_ASSIGN_OR_RETURN(TileId element, At(from, index, 1));
   const int depth = StageDepth(DepthOf(e));
   const DType accumulator = AccumulatorType(group_, e);
