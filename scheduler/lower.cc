@@ -261,6 +261,7 @@ absl::StatusOr<kernel::Kernel> ExpandStage(const Stage& stage, const TracedKerne
     expand.batches = traced.batches;
     expand.batch_rows = traced.batch_rows;
   }
+  expand.stretches = expand.grid > 0 ? schedule.stretches() : 1;
   expand.stages = expand.grid > 0 ? schedule.stages : 0;
   expand.tiles = schedule.tiles;
   expand.blocks = schedule.blocks;

@@ -1,8 +1,10 @@
-// Long rows that start anywhere, to clusters that take them in turn. A CTA's rows must all start
-// equally far from an aligned address, so clusters come in multiples of a vector's elements (or of
-// what is left of these), and the others stay at home: of 15 clusters of eight CTAs seven. Which
-// CTAs lose least is searched for among all that have the registers and the shared memory: small
-// ones, several of them an SM, in most cases.
+// Long rows that start anywhere, to clusters that take them in turn. Where a thread keeps weights
+// or states of its columns, a CTA's rows must all start equally far from an aligned address, so
+// clusters come in multiples of a vector's elements (or of what is left of these), and the others
+// stay at home: of 15 clusters of eight CTAs seven. Which CTAs lose least is searched for among all
+// that have the registers and the shared memory: small ones, several of them an SM, in most cases.
+// Where they lose much all come, and take rows in the order of their starts. What keeps nothing of
+// its columns needs none of that (Schedule::stretches).
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -53,23 +55,47 @@ double Needs(const SizedGroup& sized, bool wide_weights, int states, double weig
   return points * (states + weights) + of_row + kBeside;
 }
 
-// How near to the speed of memory such CTAs are expected to come. Fitted to 525 schedules of 38
+// The CTAs that have rows, of those that the device holds.
+double AtWork(const SizedGroup& sized, const Schedule& s) {
+  // Of few rows some clusters have none.
+  const auto at_work = static_cast<double>(std::min<int64_t>(s.grid, sized.rows * s.cluster));
+  return at_work / (sized.context.device.sms * s.min_ctas_per_sm);
+}
+
+// Of a row's places those that have a vector.
+double InUse(const SizedGroup& sized, const Schedule& s) {
+  constexpr double kInUse = 0.05;  // Idle threads that cost nothing.
+  const auto vectors = static_cast<double>(VectorsOf(sized, s));
+  return std::min(1.0, vectors / (s.cluster * s.threads() * s.registers) + kInUse);
+}
+
+// How near to the speed of memory all CTAs are expected to come with rows that they keep nothing
+// of. So much of an SM's rows hides what the CTAs of a cluster wait for each other, and so many
+// threads what they compute. Fitted to schedules of softmaxes and their gradients:
+// docs/schedulers.md, "Long rows of any length".
+double SpeedOfAll(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
+  constexpr double kTurnBytes = 65536, kLeast = 448, kCrowded = 0.04 / 160, kOneWideCta = 0.92;
+  constexpr int kMost = 640;
+  const int ctas = s.min_ctas_per_sm, threads = ctas * s.threads();
+  double speed = AtWork(sized, s) * InUse(sized, s);
+  speed *= std::min(1.0, std::sqrt(threads / kLeast));
+  speed *= 1 - kCrowded * std::max(0, threads - kMost);
+  if (ctas == 1 && sized.widest_bytes >= 4) speed *= kOneWideCta;
+  return speed * std::min(1.0, std::sqrt(ctas * static_cast<double>(stage_bytes) / kTurnBytes));
+}
+
+// The same where all of a CTA's rows start alike. Fitted to 525 schedules of 38
 // kinds of rows, timed on an H200: docs/schedulers.md, "Long rows of any length".
 double Speed(const SizedGroup& sized, double weights, int states, const Schedule& s) {
   constexpr double kTwoStages = 0.88, kOneCta = 0.94, kLargeCta = 0.97, kBareRead = 0.99,
-                   kUnpaired = 0.88, kInUse = 0.05;
+                   kUnpaired = 0.88;
   constexpr int kLargeThreads = 256, kSchedulers = 4;
   const bool computes = states > 1 && sized.widest_bytes < 4;
   // Rows without weights have more to compute for each byte, exponentials above all.
   const int least = states == 0 && weights == 0 ? 448 : 256, most = computes ? 480 : 640;
   const double crowded = (computes ? 0.09 : 0.04) / 160;
   const int ctas = s.min_ctas_per_sm, threads = ctas * s.threads();
-  const double in_use =
-      static_cast<double>(VectorsOf(sized, s)) / (s.cluster * s.threads() * s.registers);
-  // Of few rows some clusters have none.
-  const auto at_work = static_cast<double>(std::min<int64_t>(s.grid, sized.rows * s.cluster));
-  double speed = at_work / (sized.context.device.sms * ctas);
-  speed *= std::min(1.0, in_use + kInUse);
+  double speed = AtWork(sized, s) * InUse(sized, s);
   speed *= std::min(1.0, std::sqrt(static_cast<double>(threads) / least));
   speed *= 1 - crowded * std::max(0, threads - most);
   if (s.stages < 3) speed *= kTwoStages;
@@ -90,6 +116,9 @@ double Speed(const SizedGroup& sized, double weights, int states, const Schedule
 absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRows& rows, int states,
                                           Schedule& s) {
   constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
+  // Rows in stretches are far from each other, which memory answers later.
+  constexpr double kGainInStretches = 1.5;
+  constexpr int64_t kLongBareBytes = 256 << 10, kLeastTurnsOfAll = 8;
   const DeviceInfo& device = sized.context.device;
   const bool wide_weights = HasWideWeights(sized, rows);
   if (IsForOneCta(sized, wide_weights, states)) return false;
@@ -100,43 +129,60 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   pinned.lanes_per_row = 32;
   pinned.row_warps = 1;
   const double weights = rows.AlikeWords();
-  std::optional<Schedule> best;
-  double best_speed = 0;
-  for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
-    // Nothing but a cluster shares the states of columns; of few rows without, more CTAs than its.
-    if (states == 0 && sized.rows * cluster * 2 < device.sms) continue;
-    for (int registers = 1; registers <= kMostRegisters; ++registers) {
-      Schedule c = pinned;
-      c.cluster = cluster;
-      c.registers = registers;
-      const int64_t threads =
-          CeilDivide(sized.columns, int64_t{cluster} * registers * 32 * c.vector) * 32;
-      if (threads < kLeastThreads || threads > kMostThreads) continue;
-      c.warps_per_row = static_cast<int>(threads / 32);
-      const int64_t stage = pinned_rows.StageBytes(c), beside = pinned_rows.StateBytes(c);
-      const double words = rows.Words(registers, c);
-      for (int ctas = 1; ctas <= kMostCtas && stage > 0; ++ctas) {
-        c.min_ctas_per_sm = ctas;
-        c.grid = CtasOfClusters(sized, c);
-        const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes - beside;
-        const int of_thread = std::min(255, RegistersFor(device, c.threads() * ctas) / 8 * 8);
-        for (int stages = 2; stages <= 3 && stages * stage <= room && c.grid > 0; ++stages) {
-          for (const bool reread : {false, true}) {
-            Schedule t = c;
-            t.stages = stages;
-            t.reread = reread;
-            if (Needs(sized, wide_weights, states, weights, words, t) > of_thread) continue;
-            const double speed = Speed(sized, weights, states, t);
-            if (speed <= best_speed) continue;
-            best_speed = speed;
-            best = t;
-            StayTogether(sized, stage, *best);
+  const auto best_of = [&](bool all) {
+    std::optional<Schedule> best;
+    double best_speed = 0;
+    for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
+      // Nothing but a cluster shares the states of columns; of few rows without, more CTAs than
+      // its.
+      if (states == 0 && sized.rows * cluster * 2 < device.sms) continue;
+      for (int registers = 1; registers <= kMostRegisters; ++registers) {
+        Schedule c = pinned;
+        c.cluster = cluster;
+        c.registers = registers;
+        const int64_t threads =
+            CeilDivide(sized.columns, int64_t{cluster} * registers * 32 * c.vector) * 32;
+        if (threads < kLeastThreads || threads > kMostThreads) continue;
+        c.warps_per_row = static_cast<int>(threads / 32);
+        const int64_t stage = pinned_rows.StageBytes(c), beside = pinned_rows.StateBytes(c);
+        const double words = rows.Words(registers, c);
+        for (int ctas = 1; ctas <= kMostCtas && stage > 0; ++ctas) {
+          c.min_ctas_per_sm = ctas;
+          c.grid = CtasOfClusters(sized, c, all ? cluster : c.grid_step());
+          const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes - beside;
+          const int of_thread = std::min(255, RegistersFor(device, c.threads() * ctas) / 8 * 8);
+          for (int stages = 2; stages <= 3 && stages * stage <= room && c.grid > 0; ++stages) {
+            for (const bool reread : {false, true}) {
+              Schedule t = c;
+              t.stages = stages;
+              t.reread = reread;
+              if (Needs(sized, wide_weights, states, weights, words, t) > of_thread) continue;
+              const double speed =
+                  all ? SpeedOfAll(sized, stage, t) : Speed(sized, weights, states, t);
+              if (speed <= best_speed) continue;
+              best_speed = speed;
+              best = t;
+              StayTogether(sized, stage, *best);
+            }
           }
         }
       }
     }
-  }
+    return best;
+  };
+  const auto turns = [&](int cluster, int grid) {
+    return CeilDivide(sized.rows * cluster, int64_t{grid});
+  };
+  // Nothing stays from row to row, of columns or in all.
+  const bool bare = states == 0 && weights == 0 && !sized.shape.crosses_all_rows();
+  std::optional<Schedule> best;
+  if (bare && sized.columns * sized.widest_bytes >= kLongBareBytes) best = best_of(true);
+  if (!best || turns(best->cluster, best->grid) < kLeastTurnsOfAll) best = best_of(false);
   if (!best) return false;
+  const int all = CtasOfClusters(sized, *best, best->cluster);
+  const double fewer = static_cast<double>(turns(best->cluster, best->grid)) /
+                       static_cast<double>(turns(best->cluster, all));
+  if (fewer >= kGainInStretches || (bare && fewer > 1)) best->grid = all;
   if (states == 0 && FitsCta(sized, rows, s) && AreTurnsTooFew(sized, *best)) return false;
   s = *std::move(best);
   return true;

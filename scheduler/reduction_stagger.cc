@@ -25,7 +25,7 @@ void ChooseStagger(const SizedGroup& sized, Schedule& s) {
   if (s.outer && s.grid > 0 && sized.widest_bytes >= 4) return;
   const DeviceInfo& device = sized.context.device;
   const int64_t sets = CeilDivide(sized.rows, s.rows_per_cta());
-  const int64_t at_once = s.grid > 0 ? s.places() : ResidentCtas(s, device) / s.cluster;
+  const int64_t at_once = s.grid > 0 ? s.teams() : ResidentCtas(s, device) / s.cluster;
   if (sets <= at_once || at_once > 65535) return;
   if (s.grid > 0) {
     const int64_t turns = CeilDivide(sets, at_once);

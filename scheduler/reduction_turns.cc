@@ -73,11 +73,11 @@ void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& s) {
       ColumnStates(sized) > 0 && s.slices == 1 && sized.rows > kMostFewTurns * RowsAtOnce(sized, s);
 }
 
-int CtasOfClusters(const SizedGroup& sized, const Schedule& s) {
+int CtasOfClusters(const SizedGroup& sized, const Schedule& s, int unit) {
   const int64_t step = PowerOfTwoAtLeast(CeilDivide(sized.rows + 1, 8), 1 << 13);
   const int64_t clusters = CeilDivide(sized.rows, step) * step;
-  const int64_t ctas = CeilDivide(clusters * s.cluster, s.grid_step()) * s.grid_step();
-  const int64_t most = ResidentCtas(s, sized.context.device) / s.grid_step() * s.grid_step();
+  const int64_t ctas = CeilDivide(clusters * s.cluster, unit) * unit;
+  const int64_t most = ResidentCtas(s, sized.context.device) / unit * unit;
   return static_cast<int>(std::min(ctas, most));
 }
 

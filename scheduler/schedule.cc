@@ -1,5 +1,6 @@
 #include "scheduler/schedule.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,13 @@ namespace seam {
 int Schedule::grid_step() const {
   return cluster *
          (shift ? vector / static_cast<int>(std::gcd<int64_t>(vector, rows_per_cta())) : 1);
+}
+
+// Of R rows, R/V or one more start alike, and a team has R/teams or one more, one after the other:
+// a part of two classes, or of few large and many small ones, where these are one row each.
+int Schedule::stretches() const {
+  if (!shift || grid == 0 || grid % grid_step() == 0 || rows_per_cta() > 1) return 1;
+  return teams() >= vector ? 2 : std::min(vector, 2 * vector / (teams() + 1) + 2);
 }
 
 std::string Schedule::ToString() const {
@@ -73,6 +81,8 @@ std::string Schedule::ToString() const {
                         " in shared memory until then");
       }
       if (shift) absl::StrAppend(&text, ", rows shifted to aligned addresses");
+      if (stretches() > 1)
+        absl::StrAppend(&text, ", those that start alike one after the other if CTAs keep columns");
       if (early) absl::StrAppend(&text, ", weights loaded early");
       if (chan_welford) absl::StrAppend(&text, ", statistics in one pass");
       if (online) absl::StrAppend(&text, ", maximum and sum in one pass");

@@ -121,15 +121,19 @@ struct Schedule {
   }
   // Columns of a row that its CTA or the CTAs of its cluster cover at once.
   int64_t columns_at_once() const { return columns_per_step() * cluster; }
-  // Where CTAs take rows in turn: CTAs, or clusters of them, each of which leaves a state of what
+  // Where CTAs take rows in turn: CTAs, or clusters of them, the states that they leave of what
   // reduces over rows, and rows that all of them have in hand at once.
-  int places() const { return grid / cluster; }
-  int64_t rows_at_once() const { return places() * rows_per_cta(); }
-  // A grid of CTAs that take rows in turn is a multiple of this: of those of a cluster and, where
-  // rows are shifted, of as many of them as it takes for a CTA's rows to start equally far from an
-  // aligned address, whatever their length. With another grid shifted rows are right as well, but
-  // copies do not bring them.
+  int teams() const { return grid / cluster; }
+  int places() const { return teams() * stretches(); }
+  int64_t rows_at_once() const { return teams() * rows_per_cta(); }
+  // Multiples of so many CTAs that take rows in turn are those of whole clusters and, where rows
+  // are shifted, of as many of them as it takes for a CTA's rows to start equally far from an
+  // aligned address, whatever their length.
   int grid_step() const;
+  // With another grid a CTA that has a row at a time takes those first that start alike, and so on:
+  // so many of these parts there are at the most. 1: all start alike, or several rows a CTA do not,
+  // which copies do not bring then.
+  int stretches() const;
   // States that a cluster's CTAs leave of a row for what crosses rows: where threads have vectors
   // of them, one each; else they put theirs together first.
   int row_pieces() const { return outer ? cluster : 1; }

@@ -664,7 +664,9 @@ class Emitter {
   void Emit(const kernel::Pause& node) {
     text_.Line(absl::StrCat("seam_pause(", text_.Name(node.cycles), ");"));
   }
-  void Emit(const kernel::ClusterSync&) { text_.Line("seam_cluster_barrier();"); }
+  void Emit(const kernel::ClusterSync& node) {
+    text_.Line(node.orders ? "seam_cluster_sync();" : "seam_cluster_barrier();");
+  }
   std::string StoreBarrier(SymInt barrier) {
     return absl::StrCat(barriers_, " + ", text_.Name(barrier + kernel_.copy_barriers));
   }

@@ -506,6 +506,11 @@ __device__ __forceinline__ void seam_cluster_barrier() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
 }
 )"},
+    {"seam_cluster_sync", R"(
+__device__ __forceinline__ void seam_cluster_sync() {
+  asm volatile("barrier.cluster.arrive.aligned;\n barrier.cluster.wait.aligned;" ::: "memory");
+}
+)"},
     // What comes behind it stays there.
     {"seam_pause", R"(
 __device__ __forceinline__ void seam_pause(int cycles) {

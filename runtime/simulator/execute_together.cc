@@ -50,9 +50,13 @@ absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::CtaSync&,
   return absl::OkStatus();
 }
 
-absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::ClusterSync&,
+absl::Status Simulation::Execute(const CompiledStmt& s, const kernel::ClusterSync& node,
                                  const Lanes& lanes) {
   begun_ = true;
+  if (node.orders) {
+    remote_stores_.EndInterval();
+    return Execute(s, kernel::CtaSync{}, lanes);
+  }
   return RequireAll(s, "barrier", lanes);
 }
 

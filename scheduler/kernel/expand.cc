@@ -38,15 +38,7 @@ absl::StatusOr<Kernel> Expander::Run() {
       if (pass == 0 && options_.grid > 0 && has_ends_) LoadValuesAhead();
     }
   };
-  BeginInTurn();
-  if (options_.grid > 0) {
-    OpenAcrossRows();
-    HoistLoads();
-    BringFirstRows();
-    if (tickets_ || KeepsPace()) OpenTickets();
-    // From here on all CTAs of the cluster have begun.
-    if (cluster_ > 1) w_.Emit(ClusterSync{});
-    if (options_.settled) AwaitHoisted();
+  const auto turns = [&] {
     w_.Loop(turn_, turns_, false, [&] {
       if (tickets_) TakeSet();
       for (const SpaceState& space : spaces_)
@@ -60,8 +52,38 @@ absl::StatusOr<Kernel> Expander::Run() {
       TakeBlocksOut();
       CopyNextRows(true);
     });
-    SEAM_RETURN_IF_ERROR(status);
     StoreAcrossRows();
+  };
+  BeginInTurn();
+  if (options_.grid > 0 && stretched()) {
+    FindClasses();
+    BringFirstRows();
+    if (KeepsPace()) OpenTickets();
+    w_.Loop(stretch_, options_.stretches, false, [&] {
+      // All CTAs of the cluster have begun, and read what those before have exchanged.
+      if (cluster_ > 1) {
+        w_.Emit(ClusterSync{.orders = true});
+      } else {
+        w_.Emit(CtaSync{});
+      }
+      BeginStretch();
+      OpenAcrossRows();
+      w_.Branch(
+          SymGt(turns_, 0), [&] { HoistLoads(); }, [] {});
+      BringFirstValues();
+      if (options_.settled) AwaitHoisted();
+      turns();
+    });
+  } else if (options_.grid > 0) {
+    OpenAcrossRows();
+    HoistLoads();
+    BringFirstRows();
+    BringFirstValues();
+    if (tickets_ || KeepsPace()) OpenTickets();
+    // From here on all CTAs of the cluster have begun.
+    if (cluster_ > 1) w_.Emit(ClusterSync{});
+    if (options_.settled) AwaitHoisted();
+    turns();
   } else {
     BringOwnRows(0);
     if (!async_.empty()) BeginRowLoads(0);
@@ -75,8 +97,8 @@ absl::StatusOr<Kernel> Expander::Run() {
       passes();
     }
     TakeBlocksOut();
-    SEAM_RETURN_IF_ERROR(status);
   }
+  SEAM_RETURN_IF_ERROR(status);
   return std::move(out_);
 }
 
@@ -134,6 +156,8 @@ absl::Status Expander::Prepare() {
   part_ = options_.split > 1 ? Mod(out_.block_x, options_.split) : SymInt(0);
   rows_ = base_->Import(tile_.rows);
   CutEvenly();
+  stretched_ = options_.stretches > 1 && KeepsColumns();
+  anywhere_ = options_.stretches > 1 && !stretched_;
   SEAM_RETURN_IF_ERROR(PlaceThreads());
   if (options_.start && vector_ > 1) PlaceEnds();
 

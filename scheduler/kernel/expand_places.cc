@@ -46,6 +46,7 @@ absl::Status Expander::PlaceThreads() {
     } else {
       turns_ = CeilDiv(sets_ - nth_team_, teams_);
       turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows, rows_per_cta * teams_) - 1);
+      if (stretched()) PlaceStretches();
       set_ = SetInOrder(turn_);
     }
     cta = uneven_batch_rows_ ? turn_ * teams_ + nth_team_ : set_;
@@ -221,10 +222,18 @@ void Expander::PlaceEnds() {
   // A thread has the same columns in all turns. The body's first vector is a number of its own,
   // so that `vector_` divides the addresses there and what else depends on it stays short.
   const SymInt start = Substitute(RowImporter().Import(*options_.start), turn_, 0);
+  if (anywhere_) {
+    ends_.head = Mod(-RowImporter().Import(*options_.start), vector_);
+    return;
+  }
   SymInt first = CeilDiv(start, vector_);
   if (first.is_symbolic()) {
     const SymInt symbol = out_.env->FreshSymbol("first", RangeOf(first).lo, RangeOf(first).hi);
-    w_.Bind(symbol, w_.Index(DType::I64, first));
+    if (stretched()) {
+      first_vector_ = {symbol, first};
+    } else {
+      w_.Bind(symbol, w_.Index(DType::I64, first));
+    }
     first = symbol;
   }
   ends_.head = first * vector_ - start;
@@ -237,7 +246,7 @@ Expander::SpaceState Expander::EndsOf(const TileSpace& space, const SpaceState& 
   ends.persistent = body.persistent;
   ends.mask = 0;
   if (cut) {
-    const SymInt in_body = InBody(body.extent);
+    const SymInt in_body = InBody(body.extent, ends_.head);
     ends.column = ends_.element + SymSelect(SymLt(ends_.element, ends_.head), 0, in_body);
     ends.mask = SymLt(ends_.element, body.extent - in_body);
     if (!space.whole) ends.mask = SymAnd(ends.mask, SymEq(part_, 0));
@@ -248,8 +257,8 @@ Expander::SpaceState Expander::EndsOf(const TileSpace& space, const SpaceState& 
 }
 
 // So many of a row's columns are in its body.
-SymInt Expander::InBody(SymInt extent) const {
-  return FloorDiv(Max(extent - ends_.head - vector_, 0), vector_) * vector_;
+SymInt Expander::InBody(SymInt extent, SymInt head) const {
+  return FloorDiv(Max(extent - head - vector_, 0), vector_) * vector_;
 }
 
 void Expander::SwapEnds() {

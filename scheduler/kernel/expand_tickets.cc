@@ -103,6 +103,7 @@ int64_t Expander::PassTicketOn(SymInt barrier) {
 // meanwhile, all end together, and what is under way lies close together.
 void Expander::KeepPace() {
   const int64_t every = options_.pace, round = every * teams_;
+  const SymInt turn = NumberOf(turn_);
   const SymInt total = FloorDiv(sets_, round) * teams_ + Min(teams_, Mod(sets_, round));
   w_.Branch(
       SymAnd(SymEq(out_.thread_x, 0), SymEq(rank_, 0)),
@@ -110,15 +111,15 @@ void Expander::KeepPace() {
         const SymInt number = out_.env->FreshSymbol("number", 0, sets_ - 1);
         w_.Bind(number, Operand::Reg(next_ticket_));
         w_.Branch(
-            SymEq(Mod(turn_, every), 0),
+            SymEq(Mod(turn, every), 0),
             [&] {
               w_.Emit(TakeTicket{next_ticket_, 0, total});
             },
             [] {});
         // A turn later, so that nobody waits for the ticket itself.
-        const SymInt least = FloorDiv(turn_ - 1, every) * teams_;
+        const SymInt least = FloorDiv(turn - 1, every) * teams_;
         w_.Branch(
-            SymAnd(SymEq(Mod(turn_, every), 1 % every), SymLt(number, least)),
+            SymAnd(SymEq(Mod(turn, every), 1 % every), SymLt(number, least)),
             [&] { w_.Emit(AwaitTickets{least}); }, [] {});
       },
       [] {});

@@ -56,7 +56,7 @@ int Expander::SlicePlaces() const { return options_.stages * options_.slices + o
 // Finds the place of the slice that has the thread's vector u, or the place of a whole row.
 void Expander::FindPlace() {
   const SymInt slice = SliceOfUnit();
-  place_ = Mod(turn_, options_.stages) * options_.slices + slice;
+  place_ = Mod(NumberOf(turn_), options_.stages) * options_.slices + slice;
   if (options_.spare == 0) return;
   const SymInt number = turn_ * options_.slices + slice;
   place_ = out_.env->FreshSymbol("place", 0, SlicePlaces() - 1);
@@ -77,7 +77,7 @@ SymInt Expander::InStage(const CopiedRow& copied, SymInt place, SymInt set) cons
   const SymInt begin = place * StagePitch(slice_elements_, copied.line);
   if (copied.line == 0) return begin;
   const SymInt first =
-      SetImporter(set).Import(copied.from.start) + ends_.head + rank_ * CtaColumns();
+      SetImporter(set).Import(copied.from.start) + HeadOf(set) + rank_ * CtaColumns();
   // Copies begin at multiples of 16 bytes (FindRowCopies).
   constexpr int64_t kUnits = kLineBytes / kCopyBytes;
   const int64_t unit = copied.line / kUnits;
@@ -97,10 +97,10 @@ void Expander::CopySlice(SymInt place, SymInt slice, SymInt set) {
       continue;
     }
     const bool whole = cluster_ == 1 && options_.slices == 1;
-    const SymInt columns = has_ends_ ? InBody(extent) : rows * extent;
+    const SymInt head = HeadOf(set), columns = has_ends_ ? InBody(extent, head) : rows * extent;
     const SymInt count = whole ? columns : Max(0, Min(SliceColumns(), columns - first));
     w_.Emit(BulkCopy{copied.array, InStage(copied, place, set), tile_.values[id].buffer,
-                     importer.Import(copied.from.start) + ends_.head + first, count, place});
+                     importer.Import(copied.from.start) + head + first, count, place});
   }
 }
 
@@ -122,20 +122,23 @@ void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymI
 }
 
 void Expander::BringFirstRows() {
+  if (copied_.empty()) return;
+  const SymInt number = out_.env->FreshSymbol("ahead", 0, SlicePlaces() - 1);
+  const SymInt in_order = CeilDiv(sets_ - nth_team_, teams_);
+  w_.Branch(
+      SymEq(out_.thread_x, 0),
+      [&] {
+        w_.Loop(number, Min(SlicePlaces(), in_order * options_.slices), false, [&] {
+          CopySlice(Mod(number, SlicePlaces()), Mod(number, options_.slices),
+                    NthSet(FloorDiv(number, options_.slices)));
+        });
+      },
+      [] {});
+}
+
+// What is not copied of the first row, or of each stretch's.
+void Expander::BringFirstValues() {
   if (copied_.empty() && async_.empty()) return;
-  if (!copied_.empty()) {
-    const SymInt number = out_.env->FreshSymbol("ahead", 0, SlicePlaces() - 1);
-    const SymInt in_order = CeilDiv(sets_ - nth_team_, teams_);
-    w_.Branch(
-        SymEq(out_.thread_x, 0),
-        [&] {
-          w_.Loop(number, Min(SlicePlaces(), in_order * options_.slices), false, [&] {
-            CopySlice(Mod(number, SlicePlaces()), Mod(number, options_.slices),
-                      SetInOrder(FloorDiv(number, options_.slices)));
-          });
-        },
-        [] {});
-  }
   BringOwnRows(0);
   for (size_t pass = 0; pass < tile_.passes.size() && !outer_; ++pass) {
     for (TileId id : Collect(static_cast<int>(pass))) {
@@ -175,7 +178,7 @@ void Expander::LoadRowValues(SymInt turn, SymInt set) {
     load.index = at(space.importer->Import(value.index));
     // The row behind a batch's last one is the next one's.
     const SymInt in_batch = batches_.is_same(1) ? SymInt(1) : SymLt(turn, turns_);
-    load.predicate = SymAnd(SymAnd(at(space.importer->Import(value.predicate)), mask),
+    load.predicate = SymAnd(at(SymAnd(space.importer->Import(value.predicate), mask)),
                             SymAnd(IsThere(at(at_.row)), in_batch));
     load.fill = FillOf(id);
     w_.Emit(load);
@@ -220,7 +223,7 @@ void Expander::AwaitRows() {
   awaits_slices_ = !copied_.empty() && options_.slices > 1;
   if (copied_.empty() || awaits_slices_) return;
   FindPlace();
-  w_.Emit(AwaitCopies{place_, FloorDiv(turn_, options_.stages)});
+  w_.Emit(AwaitCopies{place_, FloorDiv(NumberOf(turn_), options_.stages)});
 }
 
 // In the first pass over columns of the turn, ahead of each vector of a thread.
@@ -266,12 +269,21 @@ void Expander::CopyNextRows(bool end_of_turn) {
   passed_on_ = true;
   if (copied_.empty()) return;
   const int behind = end_of_turn ? 0 : turns_behind_;
-  const SymInt next = turn_ + (options_.stages - behind);
-  const SymInt here = SymAnd(SymEq(out_.thread_x, 0), SymGe(turn_, behind));
+  const SymInt number = NumberOf(turn_), next = number + (options_.stages - behind);
+  const SymInt here = SymAnd(SymEq(out_.thread_x, 0), SymGe(number, behind));
   if (!tickets_) {
     w_.Branch(
-        SymAnd(here, SymLt(next, turns_)),
-        [&] { CopySlice(Mod(next, options_.stages), 0, SetInOrder(next)); }, [] {});
+        SymAnd(here, SymLt(next, stretched() ? all_turns_ : turns_)),
+        [&] {
+          const SymInt place = Mod(next, options_.stages);
+          if (!stretched()) return CopySlice(place, 0, SetInOrder(next));
+          // Beyond the stretch it takes divisions.
+          const SymInt of_stretch = next - begun_;
+          w_.Branch(
+              SymLt(of_stretch, turns_), [&] { CopySlice(place, 0, SetInOrder(of_stretch)); },
+              [&] { CopySlice(place, 0, NthSet(next)); });
+        },
+        [] {});
     if (KeepsPace()) KeepPace();
     return;
   }
@@ -287,6 +299,7 @@ void Expander::CopyNextRows(bool end_of_turn) {
 
 // What all rows read alike is loaded once, where it can stay.
 void Expander::HoistLoads() {
+  if (anywhere_) return;
   const auto hoist = [&] {
     for (size_t pass = 0; pass < tile_.passes.size(); ++pass) {
       SpaceState& space = spaces_[tile_.passes[pass].space];
@@ -315,7 +328,7 @@ void Expander::AwaitHoisted() {
 // Their accumulators live through all turns: in registers where a row does, else in the memory
 // of the partial states, from which each turn takes up its columns' and puts them back.
 void Expander::OpenAcrossRows() {
-  fold_turn_ = turn_;
+  fold_turn_ = NumberOf(turn_);
   int folds = 0;
   std::vector<bool> folds_in(tile_.passes.size());
   for (size_t i = 0; i < tile_.reductions.size(); ++i) {
@@ -339,7 +352,7 @@ void Expander::StoreAcrossRows() {
     if (tile_.reductions[a.id].over == Over::All) whole.push_back(a);
   }
   fold_turns_ = 1;
-  fold_turn_ = 0;
+  fold_turn_ = stretched() ? stretch_ : SymInt(0);
   passed_on_ = true;
   for (const Accumulator& a : across_rows_) CountRowsOfColumns(a);
   FoldAcrossThreads(whole);
@@ -358,12 +371,13 @@ Expander::StatesPlace Expander::PlaceOfCta(const Accumulator& a) const {
   const TileReduction& r = tile_.reductions[a.id];
   const SymInt first = SymEq(Substitute(at_.row_local, v_, 0), 0);
   const std::vector<int>& arrays = options_.partials[a.id];
-  if (r.over == Over::All) return {Space::Global, arrays, team_, SymAnd(first, Leader())};
-  const SymInt place = r.each_batch ? nth_team_ * batches_ + batch_ : team_;
+  const SymInt of_team = stretched() ? team_ * options_.stretches + stretch_ : team_;
+  if (r.over == Over::All) return {Space::Global, arrays, of_team, SymAnd(first, Leader())};
+  const SymInt place = r.each_batch ? nth_team_ * batches_ + batch_ : of_team;
   return {Space::Global, arrays, place * spaces_[tile_.passes[r.pass].space].extent, first};
 }
 
-// A CTA for which there are no rows leaves neutral states, which else the first turn writes.
+// Without turns neutral states are left, which else the first turn writes.
 void Expander::LeaveWithoutTurns(const Accumulator& a) {
   const int index = tile_.passes[tile_.reductions[a.id].pass].space;
   const auto leave = [&] {

@@ -12,6 +12,7 @@
 //   expand_rows.cc     states of vectors of rows, merged a row a thread
 //   expand_row_values.cc  what follows from those states, a row a thread
 //   expand_kept.cc     reductions that keep some of a row's columns
+//   expand_stretches.cc  rows in the order of where they start
 //   expand_turns.cc    CTAs that take rows in turn: rows brought ahead, states across rows
 //   expand_merge_rows.cc   the states of a CTA's rows, merged before it leaves them
 //   expand_async.cc    rows that threads bring to shared memory themselves
@@ -225,7 +226,7 @@ class Expander {
   void MapLets(SymImporter& importer, std::vector<SymInt>& lets);
   void PlaceEnds();
   SpaceState EndsOf(const TileSpace& space, const SpaceState& body, bool cut);
-  SymInt InBody(SymInt extent) const;
+  SymInt InBody(SymInt extent, SymInt head) const;
   void SwapEnds();
   SymInt WholeVector(SymInt mask) const;
   SymInt WholeStep(SymInt mask) const;
@@ -457,6 +458,7 @@ class Expander {
   void CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymInt first,
                   SymImporter& importer);
   void BringFirstRows();
+  void BringFirstValues();
   void LoadRowValues(SymInt turn, SymInt set);
   void TakeValuesAhead();
   void LoadValuesAhead();
@@ -477,7 +479,21 @@ class Expander {
     return uneven_batch_rows_ ? SymLt(row - FirstOfBatch(), *uneven_batch_rows_)
                               : SymLt(row, rows_);
   }
-  SymInt SetInOrder(SymInt turn) const { return batch_ * sets_ + turn * teams_ + nth_team_; }
+  SymInt SetInOrder(SymInt turn) const {
+    return stretched() ? first_row_ + turn * alike_every_
+                       : batch_ * sets_ + turn * teams_ + nth_team_;
+  }
+  bool stretched() const { return stretched_; }
+  bool KeepsColumns() const;
+  void PlaceStretches();
+  void BeginStretch();
+  SymInt Bound(absl::string_view name, SymInt value, SymInt most);
+  void FindClasses();
+  SymInt ClassOf(SymInt position) const;
+  SymInt FirstOfClass(SymInt number) const;
+  SymInt NthSet(SymInt number);
+  SymInt NumberOf(SymInt turn) const { return stretched() ? begun_ + turn : turn; }
+  SymInt HeadOf(SymInt set) const;
   SymInt SetOf(SymInt turn);
   bool CanPassTickets() const;
   void OpenTickets();
@@ -595,6 +611,16 @@ class Expander {
   SymInt batch_ = 0, batches_ = 1, nth_team_;  // Of the batch's teams.
   // Rows of a batch, where they do not fill its last set: no set has rows of two batches.
   std::optional<SymInt> uneven_batch_rows_;
+  // Where a team's rows do not all start alike: the stretch of those that do, its first row, the
+  // rows from one to the next, and the team's turns before this stretch and in all.
+  bool stretched_ = false;
+  bool anywhere_ = false;  // They need not: nothing but a row's own elements has columns.
+  SymInt stretch_, first_row_, begun_ = 0, all_turns_;
+  int alike_every_ = 1000000007;
+  // Rows that start alike, at the least, of how many starts there is one more, and where in the
+  // order of starts the team's rows begin.
+  SymInt in_class_, larger_, position_;
+  std::optional<std::pair<SymInt, SymInt>> first_vector_;  // Of the body, once a stretch.
   bool tickets_ = false;                // Sets of rows are taken by ticket, but for the first ones.
   int tickets_array_ = -1;              // Shared: the sets of the turns that come next.
   int next_ticket_ = -1;                // Of the team's first thread.

@@ -195,9 +195,12 @@ struct Pause {
   SymInt cycles;
 };
 
-// Waits for all threads of the cluster: behind it, all of its CTAs have begun. It orders no memory,
-// so that nobody waits for what is on its way to registers or shared memory by then.
-struct ClusterSync {};
+// Waits for all threads of the cluster: behind it, all of its CTAs have begun. Unless it `orders`
+// what is read and written before it and behind it, as CtaSync does in a CTA, nobody waits for what
+// is on its way to registers or shared memory by then.
+struct ClusterSync {
+  bool orders = false;
+};
 
 // array[index] of the cluster's CTA of rank `cta` = fragment[slot] where `predicate` holds, while
 // the threads go on; it is there when AwaitStores for `barrier` has returned in that CTA. Elements

@@ -147,7 +147,9 @@ class Printer {
   std::string Head(const Pause& node) const {
     return absl::StrCat("pause for ", node.cycles.ToString(), " cycles");
   }
-  std::string Head(const ClusterSync&) const { return "barrier of the cluster"; }
+  std::string Head(const ClusterSync& node) const {
+    return absl::StrCat("barrier of the cluster", node.orders ? ", in order" : "");
+  }
   std::string Head(const RemoteStore& node) const {
     return absl::StrCat("store to CTA ", node.cta.ToString(), " ",
                         Element(Space::Shared, node.array, node.index, 1), " = ",

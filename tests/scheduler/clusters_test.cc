@@ -247,20 +247,29 @@ TEST(Clusters, NeedWholeRowsInTurn) {
   EXPECT_TRUE(CheckSchedule(s).ok());
 }
 
+constexpr char kSoftmax[] = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+
 // Rows that start anywhere: each CTA's piece is of the body, and the last one has the ends. Rows
 // that are hardly more than ends, pieces that end in the middle of one, CTAs without a piece.
-TEST(Clusters, RowsThatStartAnywhere) {
-  const auto shifted = [](GroupRun run, int vector) {
-    run.edit = [=, lay = run.edit, columns = run.sizes.at("N")](Schedule& s) {
-      s.vector = vector;
-      lay(s);
-      s.shift = true;
-      s.alignment_bytes = 16;
-      s.grid = s.grid_step();
-      s.facts = {{"N", 1, columns}};
-    };
-    return run;
+GroupRun Shifted(GroupRun run, int vector, int teams) {
+  run.edit = [=, lay = run.edit, columns = run.sizes.at("N")](Schedule& s) {
+    s.vector = vector;
+    lay(s);
+    s.shift = true;
+    s.alignment_bytes = 16;
+    s.grid = s.cluster * teams;
+    s.facts = {{"N", 1, columns}};
   };
+  return run;
+}
+
+TEST(Clusters, RowsThatStartAnywhere) {
   for (const int cluster : {2, 4}) {
     for (const int64_t columns : {23, 67, 301, 515, 1023}) {
       for (const int64_t rows : {1, 19}) {
@@ -269,19 +278,78 @@ TEST(Clusters, RowsThatStartAnywhere) {
           SCOPED_TRACE(absl::StrCat(cluster, " CTAs, ", rows, "x", columns, ", ", stages));
           const bool reread = stages == 3;
           const GroupRun run = InClusters(cluster, 2, 1, sizes, stages, reread);
-          const GroupResult result = ExpectRightInClusters(kLayerNorm, shifted(run, 4));
+          const GroupResult result = ExpectRightInClusters(kLayerNorm, Shifted(run, 4, 4));
           EXPECT_TRUE(result.schedule.shift);
           if (stages > 0) {
             EXPECT_THAT(result.kernel_text, HasSubstr("await copies"));
           }
-          ExpectRightInClusters(NormBackward("bf16", kSumOfAll), shifted(run, 8));
+          ExpectRightInClusters(NormBackward("bf16", kSumOfAll), Shifted(run, 8, 8));
         }
       }
     }
   }
 }
 
-// So many clusters that their rows start alike, as long as there are; several CTAs an SM otherwise.
+// So many clusters that they take rows in the order of where these start, in stretches: clusters
+// without rows, with one, with some of one class and some of the next, with several classes.
+// Where no thread keeps anything of its columns, in any order.
+TEST(Clusters, RowsInTheOrderOfTheirStarts) {
+  testing::Part part;
+  for (const int teams : {1, 3, 7, 9}) {
+    for (const int64_t columns : {67, 514, 1023}) {
+      for (const int64_t rows : {1, 6, 19, 40}) {
+        const std::map<std::string, int64_t> sizes = {{"M", rows}, {"N", columns}};
+        for (const int stages : {0, 1, 3}) {
+          if (!part.TakesNext()) continue;
+          SCOPED_TRACE(absl::StrCat(teams, " clusters, ", rows, "x", columns, ", ", stages));
+          const GroupRun run = InClusters(2, 2, 1, sizes, stages, stages == 3);
+          const GroupResult kept = ExpectRightInClusters(kLayerNorm, Shifted(run, 4, teams));
+          EXPECT_GT(kept.schedule.stretches(), 1);
+          EXPECT_THAT(kept.kernel_text, HasSubstr("for stretch"));
+          ExpectRightInClusters(NormBackward("bf16", kSumOfAll), Shifted(run, 8, teams));
+          const GroupResult bare = ExpectRightInClusters(kSoftmax, Shifted(run, 8, teams));
+          EXPECT_THAT(bare.kernel_text, Not(HasSubstr("for stretch")));
+          for (const GroupResult& result : {kept, bare}) {
+            EXPECT_EQ(stages > 0, result.kernel_text.find("await copies") != std::string::npos);
+          }
+        }
+      }
+    }
+  }
+}
+
+// No team of any grid has rows of more classes than there are stretches.
+TEST(Clusters, StretchesAreEnough) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  s.shift = true;
+  s.lanes_per_row = 32;
+  s.cluster = 2;
+  for (s.vector = 2; s.vector <= 16; s.vector *= 2) {
+    for (int teams = 1; teams <= 20; ++teams) {
+      s.grid = teams * s.cluster;
+      if (s.grid % s.grid_step() == 0) continue;
+      for (int64_t rows = 1; rows <= 300; ++rows) {
+        const auto class_of = [&](int64_t position) {
+          int64_t begin = 0, its = 0;
+          while (begin + (rows - its + s.vector - 1) / s.vector <= position)
+            begin += (rows - its++ + s.vector - 1) / s.vector;
+          return its;
+        };
+        for (int64_t team = 0; team < teams; ++team) {
+          const auto first = [&](int64_t t) {
+            return t * (rows / teams) + std::min(t, rows % teams);
+          };
+          if (first(team) == first(team + 1)) continue;
+          const int64_t classes = class_of(first(team + 1) - 1) - class_of(first(team)) + 1;
+          ASSERT_LE(classes, s.stretches()) << s.vector << " " << teams << " " << rows;
+        }
+      }
+    }
+  }
+}
+
+// So many clusters that their rows start alike, unless all of them take a third of the turns less.
 TEST(Clusters, RowsThatStartAnywhereAreShared) {
   for (const char* dtype : {"bf16", "f32"}) {
     const absl::StatusOr<Fusion> group = ParseFusion(NormBackward(dtype));
@@ -296,7 +364,12 @@ TEST(Clusters, RowsThatStartAnywhereAreShared) {
           EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
           EXPECT_TRUE(s->shift && s->persistent) << s->ToString();
           EXPECT_GT(s->cluster, 1) << s->ToString();
-          EXPECT_EQ(s->grid % s->grid_step(), 0) << s->ToString();
+          const int64_t left = s->grid % s->grid_step(), alike = (s->grid - left) / s->cluster;
+          if (left > 0) {
+            EXPECT_GE(2 * CeilDivide(rows, alike), 3 * CeilDivide(rows, int64_t{s->teams()}))
+                << s->ToString();
+          }
+          EXPECT_EQ(s->grid % s->cluster, 0) << s->ToString();
           EXPECT_LE(s->grid, ResidentCtas(*s, context.device)) << s->ToString();
           EXPECT_GE(s->columns_at_once() + 2 * s->vector - 1, columns) << s->ToString();
         }
@@ -304,14 +377,6 @@ TEST(Clusters, RowsThatStartAnywhereAreShared) {
     }
   }
 }
-
-constexpr char kSoftmax[] = R"(fusion softmax {
-  symbol M
-  symbol N
-  input x: bf16[M, N]
-  y = softmax(x, axis=1)
-  output y
-})";
 
 // What is read once goes through one CTA in steps: nothing is kept, and a cluster only waits.
 TEST(Clusters, RowsThatAreReadOnceHaveNone) {
