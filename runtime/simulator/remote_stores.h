@@ -1,10 +1,10 @@
 // What the CTAs of a cluster have stored to each other's shared memory and when all of them know.
 //
-// Time is cut by waits and by barriers of the cluster: one ends an interval. A wait for a batch to which every warp of the cluster
-// has contributed says that each of them has done what comes before its stores; nothing else orders
-// the accesses of an array that such stores write. A store may reach a CTA before others have
-// waited for the last batch, so the next one arrives at another barrier.
-// Thread-safety: none.
+// Time is cut by waits and by barriers of the cluster: one ends an interval. A wait for a batch to
+// which every warp of the cluster has contributed says that each of them has done what comes before
+// its stores; nothing else orders the accesses of an array that such stores write. A store may
+// reach a CTA before others have waited for the last batch, so the next one arrives at another
+// barrier. Thread-safety: none.
 #pragma once
 
 #include <algorithm>
