@@ -72,6 +72,21 @@ absl::Span<const AxisId> AtomsRead(const Fusion& group, const AxisMap& axes, Exp
   return axes.operand_atoms(e, 1, std::min(d, group.rank(positions) - 1));
 }
 
+// Whether a value is computed from an input element by element, each from the one at its place.
+// Linear in the expressions.
+bool IsComputedBeside(const Fusion& group, ValId value, ValId input) {
+  std::vector<bool> of_value(group.num_vals());
+  of_value[value.index()] = true;
+  for (uint32_t i = group.num_exprs(); i-- > 0;) {
+    const ExprId e(i);
+    const OpClass c = group.info(e).op_class;
+    if ((c != OpClass::Elementwise && c != OpClass::Cast) || !of_value[group.result(e).index()])
+      continue;
+    for (ValId v : group.operands(e)) of_value[v.index()] = true;
+  }
+  return of_value[input.index()];
+}
+
 // Slices, pads, flips and concatenations change an axis, and leave what lies beside each other
 // along it beside each other: the axes that each of their operands' lies along in the end, among
 // those that the group runs over.
@@ -260,6 +275,17 @@ std::vector<std::vector<AxisId>> MemoryOrders(const Fusion& group, const GroupSh
       add(MemoryOrder(group.strides(v),
                       [&](int d) { return AtomsRead(group, shape.axes, e, k, d); }));
     }
+    // A value that is read where it lies and turned as well is computed at both places.
+    if (group.op(e) != OpKind::Permute || shape.axes.exchanged(e, 0).empty() ||
+        !IsComputedBeside(group, group.operands(e)[0], v)) {
+      continue;
+    }
+    const AxisVector& turned = group.attributes(e).axes;
+    add(MemoryOrder(group.strides(v), [&](int d) -> absl::Span<const AxisId> {
+      if (group.domain(v)[d].is_broadcast()) return {};
+      const auto to = absl::c_find(turned, d) - turned.begin();
+      return shape.axes.atoms(group.result(e), static_cast<int>(to));
+    }));
   }
   return orders;
 }
@@ -604,6 +630,33 @@ bool StaysWithinRows(const Fusion& group, const GroupShape& shape) {
   });
 }
 
+// Whether some tensor has neighbours along the columns, which rows fold, and another along the
+// rows: the colors of pixels and planes of each. Rows of two or three elements fill neither lanes
+// nor vectors then, and threads have several of them each as soon as these are no rows.
+bool LieAcross(const Fusion& group, const GroupShape& shape) {
+  bool along_rows = false, along_columns = false;
+  const auto consider = [&](ValId v) {
+    for (const std::vector<AxisId>& order : MemoryOrders(group, shape, v)) {
+      if (order.empty()) continue;
+      const bool is_row = Contains(shape.rows, order.back());
+      along_rows |= is_row;
+      along_columns |= !is_row && absl::c_any_of(shape.held, [&](const std::vector<AxisId>& held) {
+        return Contains(held, order.back());
+      });
+    }
+  };
+  absl::c_for_each(group.inputs(), consider);
+  absl::c_for_each(group.outputs(), consider);
+  return along_rows && along_columns;
+}
+
+bool LooksUp(const Fusion& group) {
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    if (group.info(ExprId(i)).op_class == OpClass::Indexing) return true;
+  }
+  return false;
+}
+
 // Whether each row leaves a state in memory, of what folds some of the rows.
 bool LeavesStatesOfRows(const GroupShape& shape) {
   return absl::c_linear_search(shape.crosses, Crossing::kSomeRows);
@@ -625,6 +678,12 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
   }
   const std::vector<ExprId> unrolled = FindUnrolled(group, axes, reductions);
   absl::StatusOr<GroupShape> shape = ShapeOf(group, axes, folds, /*unrolls=*/false);
+  if (shape.ok() && FoldTwoOrThree(group, axes, reductions) && !LooksUp(group) &&
+      LieAcross(group, *shape)) {
+    absl::StatusOr<GroupShape> points =
+        ShapeOf(group, axes, std::vector<bool>(group.num_exprs()), /*unrolls=*/true);
+    if (points.ok()) return points;
+  }
   const bool is_right = shape.ok() && StaysWithinRows(group, *shape);
   if (unrolled.empty() || (is_right && !LeavesStatesOfRows(*shape))) return shape;
   for (ExprId e : unrolled) folds[e.index()] = false;

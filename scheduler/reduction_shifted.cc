@@ -117,7 +117,8 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
                                           Schedule& s) {
   constexpr int kLeastThreads = 128, kMostThreads = 640, kMostCtas = 6, kMostRegisters = 16;
   // Rows in stretches are far from each other, which memory answers later.
-  constexpr double kGainInStretches = 1.5;
+  constexpr double kGainInStretches = 1.5, kAnyGain = 1.01, kGain = 1.1;
+  constexpr int kBesideStretches = 4;  // Registers.
   constexpr int64_t kLongBareBytes = 256 << 10, kLeastTurnsOfAll = 8;
   const DeviceInfo& device = sized.context.device;
   const bool wide_weights = HasWideWeights(sized, rows);
@@ -129,7 +130,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   pinned.lanes_per_row = 32;
   pinned.row_warps = 1;
   const double weights = rows.AlikeWords();
-  const auto best_of = [&](bool all) {
+  const auto best_of = [&](bool all, int beside_stretches = 0) {
     std::optional<Schedule> best;
     double best_speed = 0;
     for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
@@ -150,7 +151,8 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
           c.min_ctas_per_sm = ctas;
           c.grid = CtasOfClusters(sized, c, all ? cluster : c.grid_step());
           const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes - beside;
-          const int of_thread = std::min(255, RegistersFor(device, c.threads() * ctas) / 8 * 8);
+          const int of_thread =
+              std::min(255, RegistersFor(device, c.threads() * ctas) / 8 * 8) - beside_stretches;
           for (int stages = 2; stages <= 3 && stages * stage <= room && c.grid > 0; ++stages) {
             for (const bool reread : {false, true}) {
               Schedule t = c;
@@ -182,7 +184,12 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   const int all = CtasOfClusters(sized, *best, best->cluster);
   const double fewer = static_cast<double>(turns(best->cluster, best->grid)) /
                        static_cast<double>(turns(best->cluster, all));
-  if (fewer >= kGainInStretches || (bare && fewer > 1)) best->grid = all;
+  const double enough = !bare ? kGainInStretches : sized.large_inputs == 1 ? kAnyGain : kGain;
+  if (fewer >= enough) {
+    std::optional<Schedule> eased = bare ? std::nullopt : best_of(false, kBesideStretches);
+    if (eased) best = *std::move(eased);
+    best->grid = CtasOfClusters(sized, *best, best->cluster);
+  }
   if (states == 0 && FitsCta(sized, rows, s) && AreTurnsTooFew(sized, *best)) return false;
   s = *std::move(best);
   return true;

@@ -45,6 +45,16 @@ bool ArePooled(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprI
          AreFewTogether(axes, reductions);
 }
 
+bool FoldTwoOrThree(const Fusion& fusion, const AxisMap& axes,
+                    absl::Span<const ExprId> reductions) {
+  const auto is_so_short = [&](ExprId e) {
+    const AxisSet folded = Folded(axes, e);
+    return IsSmall(fusion, axes, e) && folded.size() == 1 &&
+           *axes.extent(folded[0]).maybe_int() <= 3;
+  };
+  return !reductions.empty() && absl::c_all_of(reductions, is_so_short);
+}
+
 std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
                                  absl::Span<const ExprId> reductions) {
   std::vector<ExprId> unrolled, others;

@@ -32,4 +32,7 @@ std::vector<ExprId> FindUnrolled(const Fusion& fusion, const AxisMap& axes,
 // are whole vectors, of which each thread has several windows.
 bool ArePooled(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> reductions);
 
+// Whether all of them are, each over one axis of two or three elements.
+bool FoldTwoOrThree(const Fusion& fusion, const AxisMap& axes, absl::Span<const ExprId> reductions);
+
 }  // namespace seam

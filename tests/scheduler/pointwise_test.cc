@@ -291,5 +291,28 @@ TEST(PointwiseKernel, SmallTensorsMakeNoTiles) {
   EXPECT_FALSE(result.schedule.tiles);
 }
 
+// What is computed of a tensor, a cast at the least, and read where it lies and turned.
+TEST(PointwiseKernel, WhatIsComputedAndTurnedIsMovedInTiles) {
+  const char* bodies[] = {
+      "  f = cast(x, dtype=f32)\n  y = cast(f + permute(f, axes=[0, 2, 1]), dtype=bf16)\n",
+      "  f = 0.5 * cast(x, dtype=f32) + 1.0\n  y = cast(f * permute(f, axes=[0, 2, 1]), "
+      "dtype=f16)\n",
+      "  input z: f32[M, N, N]\n  f = cast(x, dtype=f32) * z\n  y = f - permute(f, axes=[0, 2, "
+      "1])\n",
+  };
+  for (const char* body : bodies) {
+    const std::string graph =
+        absl::StrCat("fusion turned {\n  symbol M\n  symbol N\n  input x: bf16[M, N, N]\n", body,
+                     "  output y\n}\n");
+    SCOPED_TRACE(graph);
+    EXPECT_TRUE(ScheduleOf(graph, 16, 1024).tiles);
+    for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 8}, {2, 77}, {1, 136}}) {
+      const testing::GroupResult result =
+          testing::RunGroupText(graph, {.sizes = {{"M", m}, {"N", n}}});
+      EXPECT_TRUE(result.status.ok()) << m << " x " << n << ": " << result.status;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace seam

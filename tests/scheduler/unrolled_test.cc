@@ -166,6 +166,49 @@ TEST(UnrolledTest, InsteadOfStatesOfRows) {
   }
 }
 
+// Colors of pixels that become planes, and planes that become colors, are no rows; of more, or
+// where all lie alike, they are.
+TEST(UnrolledTest, ColorsThatLieAcross) {
+  const auto text = [](int colors, const std::string& dtype, const std::string& body) {
+    return absl::StrCat("fusion colors {\n  symbol M\n  symbol N\n  input x: ", dtype, "[2, M, N, ",
+                        colors, "]\n  input p: ", dtype, "[2, ", colors,
+                        ", M, N]\n  f = cast(x, dtype=f32)\n  g = cast(p, dtype=f32)\n", body,
+                        "}\n");
+  };
+  const struct {
+    const char* body;
+    int colors;
+    bool across;
+  } cases[] = {
+      {"  y = permute(f / sum(f, axes=[3], keepdims=true), axes=[0, 3, 1, 2])\n  output y\n", 3,
+       true},
+      {"  y = permute(g - amax(g, axes=[1], keepdims=true), axes=[0, 2, 3, 1])\n  output y\n", 2,
+       true},
+      {"  y = amax(f, axes=[3]) - amin(f, axes=[3])\n  output y\n", 3, true},
+      {"  a = amax(f, axes=[3])\n  b = amin(f, axes=[3])\n"
+       "  y = cast(cat(a[:, None], b[:, None], (a - b)[:, None], axis=1), dtype=f16)\n  output y\n",
+       3, true},
+      {"  y = f / sum(f, axes=[3], keepdims=true)\n  output y\n", 3, false},
+      {"  y = permute(f / sum(f, axes=[3], keepdims=true), axes=[0, 3, 1, 2])\n  output y\n", 4,
+       false},
+  };
+  testing::Part part;
+  for (const auto& c : cases) {
+    for (const char* dtype : {"u8", "f16", "f32"}) {
+      SCOPED_TRACE(c.body);
+      const std::string graph = text(c.colors, dtype, c.body);
+      const absl::StatusOr<Fusion> group = ParseFusion(graph);
+      ASSERT_TRUE(group.ok()) << group.status();
+      const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+      ASSERT_TRUE(shape.ok()) << shape.status();
+      EXPECT_EQ(shape->reduces, !c.across);
+      for (const auto& [m, n] : {std::pair<int64_t, int64_t>{1, 1}, {5, 33}, {16, 24}, {0, 8}}) {
+        if (part.TakesNext()) ExpectRight(graph, {.sizes = {{"M", m}, {"N", n}}});
+      }
+    }
+  }
+}
+
 // What rows fold with these axes stays a reduction, and what is large.
 TEST(UnrolledTest, WhichOnes) {
   const struct {
