@@ -19,7 +19,7 @@ struct Options {
   std::string backend = "cuda";
   int threads = static_cast<int>(std::thread::hardware_concurrency());
   int shown = 20;
-  bool use_cache = false;
+  bool use_cache = false, square = false;
   seam::SegmentOptions segment;
 };
 
@@ -31,8 +31,9 @@ int Run(const Options& options) {
   // A thread takes one graph after the other: its kernels compile while those of other graphs run.
   const auto work = [&] {
     for (int64_t i; (i = next++) < options.count;) {
-      const absl::Status status = seam::testing::CheckSeed(
-          options.seed + static_cast<uint64_t>(i), backend, options.segment, options.use_cache);
+      const absl::Status status =
+          seam::testing::CheckSeed(options.seed + static_cast<uint64_t>(i), backend,
+                                   options.segment, options.use_cache, options.square);
       if (status.ok()) continue;
       std::lock_guard<std::mutex> lock(mutex);
       if (failed++ < options.shown) std::printf("%s\n\n", status.ToString().c_str());
@@ -62,6 +63,8 @@ int main(int argc, char** argv) {
   app.add_option("--shown", options.shown, "Failures that are printed")->capture_default_str();
   app.add_flag("--use-cache", options.use_cache,
                "Compiled kernels are kept on disk: the same graphs again take less time");
+  app.add_flag("--square", options.square,
+               "Of one extent everywhere, with many concatenations: axes that meet others");
   app.add_option("--without", options.segment.disabled_passes,
                  "Passes of the segmenter that are switched off")
       ->delimiter(',');

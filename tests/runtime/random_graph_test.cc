@@ -43,6 +43,13 @@ TEST_P(RandomGraphs, AgreeWithTheReference) {
               [](uint64_t seed) { return CheckSeed(seed, BackendKind::kSimulator); });
 }
 
+// One extent everywhere: what lies along one axis meets all others.
+TEST_P(RandomGraphs, AgreeWithTheReferenceWhereAxesMeet) {
+  ForEachSeed(Setting("SEAM_RANDOM_GRAPHS", 1000) / 2, [](uint64_t seed) {
+    return CheckSeed(seed, BackendKind::kSimulator, {}, /*use_cache=*/false, /*square=*/true);
+  });
+}
+
 // Those that once found what the first ones do not: pooled windows beside results with no axis of
 // theirs; columns of several tensors, a few of them neighbours; states of sections that are read at
 // other columns, twice; a vector that has a gap of a strided output beside what it wants.

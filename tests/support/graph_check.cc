@@ -270,9 +270,7 @@ absl::StatusOr<std::string> SegmentedWithout(const Fusion& graph, const SegmentO
 
 // The graph of a seed and what `check` says of it.
 template <typename Check>
-absl::Status OfSeed(uint64_t seed, bool library, Check check) {
-  RandomGraphOptions options;
-  options.library = library;
+absl::Status OfSeed(uint64_t seed, const RandomGraphOptions& options, Check check) {
   const absl::StatusOr<RandomGraph> graph = MakeRandomGraph(seed, options);
   const absl::Status status = graph.ok() ? check(*graph) : graph.status();
   if (status.ok()) return status;
@@ -298,8 +296,9 @@ absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind bac
 }
 
 absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment,
-                       bool use_cache) {
-  return OfSeed(seed, backend != BackendKind::kCuda, [&](const RandomGraph& graph) {
+                       bool use_cache, bool square) {
+  const RandomGraphOptions options{.library = backend != BackendKind::kCuda, .square = square};
+  return OfSeed(seed, options, [&](const RandomGraph& graph) {
     return CheckGraph(graph, seed, backend, segment, use_cache);
   });
 }
@@ -311,7 +310,7 @@ absl::Status CompileSeed(uint64_t seed, const std::string& arch) {
   options.load = false;
   options.use_cache = false;
   options.threads = 1;
-  return OfSeed(seed, /*library=*/false, [&](const RandomGraph& graph) {
+  return OfSeed(seed, {}, [&](const RandomGraph& graph) {
     return ForEachSizes(graph, options, [](const Executable& executable, const Symbols& symbols) {
       return executable.CompileFor(symbols).status();
     });

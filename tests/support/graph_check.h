@@ -21,10 +21,10 @@ namespace seam::testing {
 absl::Status CheckGraph(const RandomGraph& graph, uint64_t seed, BackendKind backend,
                         const SegmentOptions& segment = {}, bool use_cache = false);
 
-// MakeRandomGraph and CheckGraph; the error starts with the seed. Without matrix products on kCuda,
-// which has no code for them.
+// MakeRandomGraph, perhaps a square one, and CheckGraph; the error starts with the seed. Without
+// matrix products on kCuda, which has no code for them.
 absl::Status CheckSeed(uint64_t seed, BackendKind backend, const SegmentOptions& segment = {},
-                       bool use_cache = false);
+                       bool use_cache = false, bool square = false);
 
 // Every kernel of the graph with this seed, at both sets of its sizes, through NVRTC to machine
 // code for `arch`. Needs no GPU.

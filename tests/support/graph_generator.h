@@ -98,6 +98,7 @@ class GraphGenerator {
   void Repeat();
   void Squeeze();
   void Cat();
+  void AxesThatMeet();
   void Factory();
   void Lookup();
 

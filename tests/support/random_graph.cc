@@ -31,6 +31,7 @@ absl::StatusOr<RandomGraph> GraphGenerator::Run() {
 }
 
 void GraphGenerator::Step() {
+  if (options_.square && dice_.Chance(0.15)) return AxesThatMeet();
   const int kind = dice_.Below(100);
   if (kind < 36) return Elementwise();
   if (kind < 41) return Cast();
@@ -66,7 +67,7 @@ GraphGenerator::Extent GraphGenerator::NewSymbol(const std::string& name,
 }
 
 void GraphGenerator::MakeExtents() {
-  const int n = 2 + dice_.Below(3);
+  const int n = options_.square ? 1 : 2 + dice_.Below(3);
   for (int i = 0; i < n; ++i) {
     if (!dice_.Chance(options_.symbolic)) {
       extents_.push_back(Extent::Constant(AnySize()));
@@ -269,7 +270,9 @@ std::optional<ValId> GraphGenerator::BroadcastPartner(const Value& like, DType d
     AxisVector axes;
     size_t d = 0;
     for (size_t i = 0; i < like.shape.size(); ++i) {
-      if (d < v.shape.size() && v.shape[d].extent.is_same(like.shape[i].extent)) {
+      const bool skips =
+          options_.square && like.shape.size() - i > v.shape.size() - d && dice_.Chance(0.5);
+      if (d < v.shape.size() && !skips && v.shape[d].extent.is_same(like.shape[i].extent)) {
         ++d;
       } else {
         axes.push_back(static_cast<int32_t>(i));

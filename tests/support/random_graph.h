@@ -17,6 +17,8 @@ struct RandomGraphOptions {
   int64_t max_elements = 3000;        // Of any value of most graphs; a few have 20 times as many.
   double symbolic = 0.5;              // Share of extents that are symbols.
   bool library = false;               // Matrix products too.
+  bool square = false;  // One extent everywhere, so that what lies along one axis of a value goes
+                        // with any other, and many concatenations.
 };
 
 struct RandomGraph {

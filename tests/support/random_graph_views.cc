@@ -6,6 +6,7 @@
 namespace seam::testing {
 
 void GraphGenerator::View() {
+  if (options_.square && dice_.Chance(0.3)) return Cat();
   switch (dice_.Below(10)) {
     case 0:
       return Permute();
@@ -187,6 +188,44 @@ void GraphGenerator::Cat() {
   Attributes attr;
   attr.axes = {axis};
   if (Fits(shape)) Add(b_.Op(OpKind::Cat, parts, attr));
+}
+
+// A line along some axis of a value and of another one behind it: of parts of a concatenation, and
+// of what is folded of them.
+void GraphGenerator::AxesThatMeet() {
+  const Value a = PickRanked();
+  if (a.rank() < 2) return;
+  const auto others = [&](int rank, int axis) {
+    AxisVector axes;
+    for (int d = 0; d < rank; ++d) {
+      if (d != axis) axes.push_back(d);
+    }
+    return axes;
+  };
+  const auto any_axis = [&](int rank) { return dice_.Below(rank); };
+  const ValId x = b_.Cast(a.id, DType::F32);
+  const int along = any_axis(a.rank());
+  ValId line = Parameter(DType::F32, {a.shape[along]});
+  if (dice_.Chance(0.7)) line = b_.Op(dice_.Chance(0.5) ? OpKind::Neg : OpKind::Abs, {line});
+  const ValId wide = b_.Sub(x, b_.Broadcast(line, others(a.rank(), along)));
+  Attributes of_parts;
+  of_parts.axes = {any_axis(a.rank())};
+  Shape shape = a.shape;
+  shape[of_parts.axes[0]] = shape[of_parts.axes[0]] + a.shape[of_parts.axes[0]];
+  if (!Fits(shape)) return;
+  std::vector<ValId> parts = {x, wide};
+  if (dice_.Chance(0.5)) std::swap(parts[0], parts[1]);
+  const Value both = Add(b_.Op(OpKind::Cat, parts, of_parts));
+  const int folded = dice_.Chance(0.7) ? of_parts.axes[0] : any_axis(a.rank());
+  const bool sum = dice_.Chance(0.5) || HasEmptyAxis(both, {folded});
+  const Value left = Add(b_.Reduce(sum ? OpKind::Sum : OpKind::Max, both.id, {folded}));
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const int at = any_axis(left.rank());
+    if (!left.shape[at].extent.is_same(a.shape[along].extent)) continue;
+    const ValId again = left.rank() == 1 ? line : b_.Broadcast(line, others(left.rank(), at));
+    Add(b_.Sub(left.id, again));
+    return;
+  }
 }
 
 void GraphGenerator::Factory() {
