@@ -339,9 +339,10 @@ ValId Parser::ToValue(const Operand& operand, std::optional<DType> dtype) {
     case Operand::Kind::kLiteral:
       if (operand.literal.kind == Literal::Kind::kBool && !dtype.has_value()) dtype = DType::Bool;
       if (dtype.has_value()) return Constant(operand.literal, *dtype, operand.token);
-      Fail(operand.token, absl::StrCat("found ", Describe(operand.token),
-                                       " where no value gives it a type, expected one behind it, ",
-                                       "as in 1.5: f32"));
+      Fail(operand.token,
+           absl::StrCat("found ", Describe(operand.token),
+                        " where no value gives it a type, expected one behind it, as in ",
+                        operand.literal.kind == Literal::Kind::kInteger ? "1: i32" : "1.5: f32"));
       return ValId();
     case Operand::Kind::kResults:
       Fail(operand.token,

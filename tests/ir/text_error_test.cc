@@ -314,12 +314,11 @@ TEST(TextErrorTest, Literals) {
   EXPECT_EQ(ErrorIn("z = x + true"), "5:9: found 'true' for f32, expected a number");
   EXPECT_EQ(
       ErrorIn("z = where(1, x, x)"),
-      "5:11: found number '1' where no value gives it a type, expected one behind it, as in 1.5: "
-      "f32");
+      "5:11: found number '1' where no value gives it a type, expected one behind it, as in 1: "
+      "i32");
   EXPECT_EQ(ErrorIn("z = 1 + 2"),
             "5:5: found number '1 + 2' where no value gives it a type, expected one behind it, as "
-            "in 1.5: "
-            "f32");
+            "in 1: i32");
   EXPECT_EQ(ErrorIn("z = x + 1e39"),
             "5:9: found number '1e39' for f32, expected a number that rounds to at most "
             "3.4028235e+38, or inf");
@@ -364,7 +363,10 @@ TEST(TextErrorTest, Literals) {
             "5:34: found dtype=f16 for a value of f32, expected a cast");
   EXPECT_EQ(ErrorIn("z = where(x > 0, 1, 0)"),
             "5:18: found number '1' where no value gives it a type, expected one behind it, as in "
-            "1.5: f32");
+            "1: i32");
+  EXPECT_EQ(ErrorIn("z = where(1.5, x, x)"),
+            "5:11: found number '1.5' where no value gives it a type, expected one behind it, as "
+            "in 1.5: f32");
   EXPECT_EQ(ErrorIn("z = 1.5: g16"),
             "5:10: found 'g16', expected an element type such as f32; did you "
             "mean 'f16'?");
