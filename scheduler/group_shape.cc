@@ -630,24 +630,28 @@ bool StaysWithinRows(const Fusion& group, const GroupShape& shape) {
   });
 }
 
-// Whether some tensor has neighbours along the columns, which rows fold, and another along the
-// rows: the colors of pixels and planes of each. Rows of two or three elements fill neither lanes
-// nor vectors then, and threads have several of them each as soon as these are no rows.
+// Whether some tensor has neighbours along the columns, and another along the rows: the colors
+// of pixels and planes of each. Rows of two or three elements fill neither lanes nor vectors then,
+// and threads have several of them each as soon as these are no rows; not if they have many other
+// columns.
 bool LieAcross(const Fusion& group, const GroupShape& shape) {
+  constexpr int64_t kMostColumns = 8;
   bool along_rows = false, along_columns = false;
   const auto consider = [&](ValId v) {
     for (const std::vector<AxisId>& order : MemoryOrders(group, shape, v)) {
       if (order.empty()) continue;
-      const bool is_row = Contains(shape.rows, order.back());
-      along_rows |= is_row;
-      along_columns |= !is_row && absl::c_any_of(shape.held, [&](const std::vector<AxisId>& held) {
-        return Contains(held, order.back());
+      along_rows |= Contains(shape.rows, order.back());
+      along_columns |= absl::c_any_of(shape.held, [&](const std::vector<AxisId>& columns) {
+        return Contains(columns, order.back());
       });
     }
   };
   absl::c_for_each(group.inputs(), consider);
   absl::c_for_each(group.outputs(), consider);
-  return along_rows && along_columns;
+  const bool are_few = absl::c_all_of(shape.held, [&](const std::vector<AxisId>& columns) {
+    return shape.Extent(columns).maybe_int().value_or(kMostColumns + 1) <= kMostColumns;
+  });
+  return along_rows && along_columns && are_few;
 }
 
 bool LooksUp(const Fusion& group) {

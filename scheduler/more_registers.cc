@@ -26,7 +26,7 @@ std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& d
     if (registers(eased.min_ctas_per_sm) == registers(s.min_ctas_per_sm)) continue;
     begin_alike(eased);
     if (s.grid == 0) return eased;
-    const int64_t step = s.grid_step();
+    const int64_t step = s.stretches() > 1 ? s.cluster : s.grid_step();
     const int64_t grid = std::min<int64_t>(s.grid, ResidentCtas(eased, device)) / step * step;
     if (grid == 0) return std::nullopt;
     eased.grid = static_cast<int>(grid);

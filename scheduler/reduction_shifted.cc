@@ -181,14 +181,21 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   if (bare && sized.columns * sized.widest_bytes >= kLongBareBytes) best = best_of(true);
   if (!best || turns(best->cluster, best->grid) < kLeastTurnsOfAll) best = best_of(false);
   if (!best) return false;
-  const int all = CtasOfClusters(sized, *best, best->cluster);
-  const double fewer = static_cast<double>(turns(best->cluster, best->grid)) /
-                       static_cast<double>(turns(best->cluster, all));
+  // The schedule with all of its clusters, if they take so much fewer turns.
   const double enough = !bare ? kGainInStretches : sized.large_inputs == 1 ? kAnyGain : kGain;
-  if (fewer >= enough) {
-    std::optional<Schedule> eased = bare ? std::nullopt : best_of(false, kBesideStretches);
-    if (eased) best = *std::move(eased);
-    best->grid = CtasOfClusters(sized, *best, best->cluster);
+  const auto with_all = [&](const std::optional<Schedule>& some) -> std::optional<Schedule> {
+    if (!some) return std::nullopt;
+    Schedule all = *some;
+    all.grid = CtasOfClusters(sized, all, all.cluster);
+    const auto fewer = static_cast<double>(turns(some->cluster, some->grid)) /
+                       static_cast<double>(turns(all.cluster, all.grid));
+    return fewer >= enough ? std::make_optional(all) : std::nullopt;
+  };
+  if (std::optional<Schedule> all = with_all(best); all && bare) {
+    best = all;
+  } else if (all) {
+    all = with_all(best_of(false, kBesideStretches));
+    if (all) best = all;
   }
   if (states == 0 && FitsCta(sized, rows, s) && AreTurnsTooFew(sized, *best)) return false;
   s = *std::move(best);

@@ -15,7 +15,7 @@ int Schedule::grid_step() const {
 // Of R rows, R/V or one more start alike, and a team has R/teams or one more, one after the other:
 // a part of two classes, or of few large and many small ones, where these are one row each.
 int Schedule::stretches() const {
-  if (!shift || grid == 0 || grid % grid_step() == 0 || rows_per_cta() > 1) return 1;
+  if (!shift || cluster == 1 || grid % grid_step() == 0) return 1;
   return teams() >= vector ? 2 : std::min(vector, 2 * vector / (teams() + 1) + 2);
 }
 

@@ -130,8 +130,9 @@ struct Schedule {
   // are shifted, of as many of them as it takes for a CTA's rows to start equally far from an
   // aligned address, whatever their length.
   int grid_step() const;
-  // With another grid a CTA that has a row at a time takes those first that start alike, and so on:
-  // so many of these parts there are at the most. 1: all start alike, or several rows a CTA do not,
+  // With another grid a cluster whose CTAs keep something of their columns, states or what rows
+  // have in common, takes those rows first that start alike, and so on: so many of these parts
+  // there are at the most, each with states of its own. 1: all start alike, or a CTA's do not,
   // which copies do not bring then.
   int stretches() const;
   // States that a cluster's CTAs leave of a row for what crosses rows: where threads have vectors

@@ -61,11 +61,7 @@ absl::StatusOr<Kernel> Expander::Run() {
     if (KeepsPace()) OpenTickets();
     w_.Loop(stretch_, options_.stretches, false, [&] {
       // All CTAs of the cluster have begun, and read what those before have exchanged.
-      if (cluster_ > 1) {
-        w_.Emit(ClusterSync{.orders = true});
-      } else {
-        w_.Emit(CtaSync{});
-      }
+      w_.Emit(ClusterSync{.orders = true});
       BeginStretch();
       OpenAcrossRows();
       w_.Branch(
@@ -186,6 +182,11 @@ absl::Status Expander::Prepare() {
     if (!MergesByRow() || at_.rows_per_cta % r.neighbours != 0 || (r.merge && !MergesByRow(r.pass)))
       return absl::InternalError(
           absl::StrCat("kernel ", tile_.name, ": neighbouring rows that no CTA has together"));
+  }
+  if (stretched_ && (cluster_ == 1 || !has_ends_ || at_.rows_per_cta > 1 || options_.slices > 1 ||
+                     tickets_ || !batches_.is_same(1))) {
+    return absl::InternalError(
+        absl::StrCat("kernel ", tile_.name, ": stretches of rows that no cluster has one by one"));
   }
   if (options_.slices > 1 && (has_ends_ || at_.rows_per_cta > 1 || !options_.reread ||
                               options_.tickets || registers_ % options_.slices != 0)) {

@@ -50,9 +50,10 @@ struct ExpandOptions {
   // reductions of each batch: element [(nth * batches + batch) * columns + column] for the nth CTA
   // of its grid.
   SymInt batches = 1, batch_rows = 0;
-  // With a grid: parts of a CTA's rows, one after the other, of which each starts alike, where
-  // `start` says where they do and not all of them start alike: rows go in that order. States of
-  // reductions over rows are then as many times as many, [nth * stretches + stretch].
+  // With a grid of clusters whose rows do not all start alike: parts of a cluster's rows of which
+  // each does, one after the other, if threads keep something of their columns. States of
+  // reductions over rows are then as many times as many, [nth * stretches + stretch]. If they keep
+  // nothing, rows come as ever.
   int stretches = 1;
   // Rows that bulk copies bring into shared memory ahead of the threads, the one in hand included;
   // 0: threads load them. For CTAs that take rows in turn, and loads that FindRowCopies finds in

@@ -331,7 +331,7 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   const int64_t places = at_.column_warps * at_.rows_per_cta;
   // Behind a second barrier, where results go back to all threads, the place is free again.
   const int64_t turns = MergesByRow() ? 1 : fold_turns_;
-  const SymInt origin = turns > 1 ? Mod(turn_, turns) * places : SymInt(0);
+  const SymInt origin = turns > 1 ? Mod(fold_turn_, turns) * places : SymInt(0);
   std::vector<std::vector<int>> shared(accumulators.size());
   const SymInt place = origin + at_.column_warp * at_.rows_per_cta + at_.row_local;
   for (size_t i = 0; i < accumulators.size(); ++i) {

@@ -2,10 +2,9 @@
 // has rows that all start alike. Every `alike_every_`-th row does, so these come one after the
 // other, and each team has as many neighbours of that order as any other, to one:
 //
-//   starts 0          1          2          3
-//   rows   0 4 8 .. | 1 5 9 .. | 2 6 .. | 3 7 ..
-//   teams  0 0 0 1    1 1 1 2    2 2 3    3 3 3        of team 1: two stretches, of one row and
-//   three
+//   starts 0          1          2        3         14 rows, vectors of four, three teams:
+//   rows   0 4 8 12 | 1 5 9 13 | 2 6 10 | 3 7 11    team 1 has two stretches,
+//   teams  0 0 0 0    0 1 1 1    1 1 2    2 2 2     of three rows and of two
 //
 // Between two stretches a team leaves its states of columns and loads again what rows have in
 // common, since a thread's columns move by the difference. Copies go on: they ask for a row by its
@@ -18,7 +17,7 @@
 namespace seam::kernel {
 
 // Whether threads keep something of their columns from row to row: states, or what rows have in
-// common.
+// common. One state of all columns would do without, but has a place in memory for each stretch.
 bool Expander::KeepsColumns() const {
   for (const TileReduction& r : tile_.reductions) {
     if (r.over == Over::Rows || r.over == Over::All) return true;
@@ -93,9 +92,9 @@ void Expander::BeginStretch() {
 
 // Columns in front of the body of a set's row.
 SymInt Expander::HeadOf(SymInt set) const {
+  if ((!stretched() && !anywhere_) || set.is_same(set_)) return ends_.head;
   // Of the stretch at hand, whose rows start alike.
-  if (!stretched() && !anywhere_) return ends_.head;
-  if (ProvablyDivisible(set - set_, alike_every_)) return ends_.head;
+  if (stretched() && ProvablyDivisible(set - set_, alike_every_)) return ends_.head;
   return Mod(-SetImporter(set).Import(*options_.start), vector_);
 }
 

@@ -616,7 +616,7 @@ class Expander {
   bool stretched_ = false;
   bool anywhere_ = false;  // They need not: nothing but a row's own elements has columns.
   SymInt stretch_, first_row_, begun_ = 0, all_turns_;
-  int alike_every_ = 1000000007;
+  int alike_every_ = 1;
   // Rows that start alike, at the least, of how many starts there is one more, and where in the
   // order of starts the team's rows begin.
   SymInt in_class_, larger_, position_;

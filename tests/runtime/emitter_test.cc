@@ -529,8 +529,13 @@ TEST(EmitterTest, AsyncLoads) {
 
 // Where there are no clusters the backends refuse such a kernel.
 TEST(EmitterTest, Clusters) {
-  const std::vector<Kernel> kernels = {ClusterKernel(DType::I32, 3, 2, 4),
-                                       ClusterKernel(DType::I64, 3, 16, 4)};
+  std::vector<Kernel> kernels = {ClusterKernel(DType::I32, 3, 2, 4),
+                                 ClusterKernel(DType::I64, 3, 16, 4),
+                                 ClusterKernel(DType::I32, 3, 2, 4)};
+  kernels[2].body[0].node = kernel::ClusterSync{.orders = true};
+  EXPECT_THAT(Text(kernels[0]), HasSubstr("barrier.cluster.arrive.relaxed.aligned;"));
+  EXPECT_THAT(Text(kernels[2]), HasSubstr("barrier.cluster.arrive.aligned;"));
+  EXPECT_THAT(Text(kernels[2]), Not(HasSubstr("relaxed")));
   EXPECT_THAT(Text(kernels[0]), HasSubstr(" seam_remote_store(s + "));
   EXPECT_THAT(Text(kernels[0]), HasSubstr("seam_await_stores(barriers + "));
   ExpectCompiles(kernels, {"sm_90a"});

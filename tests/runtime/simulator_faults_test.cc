@@ -483,11 +483,19 @@ TEST(SimulatorFaultTest, Clusters) {
               HasSubstr("in round 1; in round 0"));
   EXPECT_THAT(without([&](Body&, Body& loop) { store(loop).cta = 0; }),
               HasSubstr("race on element"));
-  EXPECT_THAT(without([&](Body&, Body& loop) {
-                store(loop).barrier = await(loop).barrier = 0;
-                await(loop).round = turn;
-              }),
+  const auto with_one_barrier = [&](Body& loop) {
+    store(loop).barrier = await(loop).barrier = 0;
+    await(loop).round = turn;
+  };
+  EXPECT_THAT(without([&](Body&, Body& loop) { with_one_barrier(loop); }),
               HasSubstr("may still wait for the last ones"));
+  for (const bool orders : {false, true}) {
+    const std::string said = without([&](Body&, Body& loop) {
+      with_one_barrier(loop);
+      loop.push_back({kernel::ClusterSync{orders}});
+    });
+    EXPECT_EQ(said.empty(), orders) << said;
+  }
 }
 
 // A CTA reads, a later one reads too and then overwrites what both read.

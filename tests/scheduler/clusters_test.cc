@@ -264,6 +264,8 @@ GroupRun Shifted(GroupRun run, int vector, int teams) {
     s.shift = true;
     s.alignment_bytes = 16;
     s.grid = s.cluster * teams;
+    s.pace = s.stages == 3 ? 2 : 0;
+    s.settled = s.stages == 3;
     s.facts = {{"N", 1, columns}};
   };
   return run;

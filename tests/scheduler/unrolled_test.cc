@@ -189,6 +189,9 @@ TEST(UnrolledTest, ColorsThatLieAcross) {
        "  y = cast(cat(a[:, None], b[:, None], (a - b)[:, None], axis=1), dtype=f16)\n  output y\n",
        3, true},
       {"  y = f / sum(f, axes=[3], keepdims=true)\n  output y\n", 3, false},
+      {"  input z: f16[M, 900]\n  input q: f32[3, M]\n"
+       "  y = cast(z, dtype=f32) * rsqrt(1.0 + sum(q * q, axes=[0]))[:, None]\n  output y\n",
+       3, false},
       {"  y = permute(f / sum(f, axes=[3], keepdims=true), axes=[0, 3, 1, 2])\n  output y\n", 4,
        false},
   };
