@@ -44,6 +44,26 @@ TEST(MoreRegisters, EachStepGivesSome) {
   EXPECT_THAT(Steps(OfThreads(128, 0)), ElementsAre());
 }
 
+// Clusters whose rows do not all start alike stay as many as the device holds; others come in as
+// many as their rows start alike, if so many are held.
+TEST(MoreRegisters, ClustersOfShiftedRows) {
+  Schedule s = OfThreads(256, 2);
+  s.persistent = s.shift = true;
+  s.vector = 8;
+  s.cluster = 16;
+  s.grid = 14 * 16;
+  ASSERT_GT(s.stretches(), 1);
+  const std::optional<Schedule> eased = WithMoreRegisters(s, H200());
+  ASSERT_TRUE(eased.has_value());
+  EXPECT_EQ(eased->grid, 7 * 16);
+  EXPECT_GT(eased->stretches(), 1);
+  s.grid = 8 * 16;
+  EXPECT_FALSE(WithMoreRegisters(s, H200()).has_value());
+  s.cluster = 8;
+  s.grid = 24 * 8;
+  EXPECT_EQ(WithMoreRegisters(s, H200())->grid, 8 * 8);
+}
+
 // Islands that share a launch have as many registers as the one that takes the most; then each has
 // its own.
 TEST(MoreRegisters, IslandsThatSpillAreApart) {
