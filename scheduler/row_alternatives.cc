@@ -450,11 +450,13 @@ class Rows {
     }
   }
 
-  // As many CTAs as there is work for, of shifted rows up to the next step, of batches by their own
-  // rule. False: not even one step of them is held.
+  // As many CTAs as there is work for, of shifted rows up to the next step, or all clusters that
+  // are held if the heuristic takes all, of batches by their own rule. False: not even one step of
+  // them is held.
   bool SetGrid(Schedule& s, int64_t wanted, int64_t most) const {
     if (!sized_.shape.batch.empty()) return reduction::ChooseTeams(sized_, s);
-    const int64_t step = s.grid_step();
+    const bool in_stretches = s.cluster > 1 && chosen_.stretches() > 1;
+    const int64_t step = in_stretches ? s.cluster : s.grid_step();
     const int64_t ctas = s.shift ? CeilDivide(wanted, step) * step : wanted;
     s.grid = static_cast<int>(std::min({ctas, most, int64_t{65535}}) / step * step);
     return s.grid > 0;

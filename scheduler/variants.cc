@@ -85,8 +85,9 @@ std::vector<Changed> Combinations(const Schedule& chosen, const std::vector<Valu
   return all;
 }
 
-// Sets what follows from the fields that are set: threads of a row, the grid.
-Schedule Complete(const SizedGroup& sized, Changed c) {
+// Sets what follows from the fields that are set: threads of a row, the grid, of clusters whose
+// rows need not start alike if those of the chosen schedule do not.
+Schedule Complete(const SizedGroup& sized, bool in_stretches, Changed c) {
   Schedule& s = c.schedule;
   const bool shares_row = c.sets("registers") || c.sets("cluster") || c.sets("vector");
   if (shares_row && !c.sets("warps_per_row") && s.registers > 0 && s.cluster > 0 && s.vector > 0) {
@@ -102,7 +103,7 @@ Schedule Complete(const SizedGroup& sized, Changed c) {
     s.min_ctas_per_sm = std::clamp(fit, 1, 32);
   }
   if (s.cluster > 1 && !c.sets("grid") && s.vector > 0 && s.lanes_per_row > 0) {
-    s.grid = reduction::CtasOfClusters(sized, s, s.grid_step());
+    s.grid = reduction::CtasOfClusters(sized, s, in_stretches ? s.cluster : s.grid_step());
   } else if (s.grid > 0 && !c.sets("grid") && s.cluster > 0) {
     s.grid = CtasInClusters(sized.context.device, s.cluster) * std::max(1, s.min_ctas_per_sm);
     if (s.vector > 0 && s.lanes_per_row > 0) s.grid -= s.grid % s.grid_step();
@@ -131,7 +132,7 @@ absl::StatusOr<std::vector<Schedule>> Variants(const Fusion& group, const Schedu
   std::vector<Schedule> variants;
   for (const std::vector<Values>& part : parts) {
     for (Changed& c : Combinations(chosen, part)) {
-      Schedule s = Complete(sized, std::move(c));
+      Schedule s = Complete(sized, chosen.stretches() > 1, std::move(c));
       if (CheckSchedule(s).ok() && s != chosen && !absl::c_linear_search(variants, s))
         variants.push_back(std::move(s));
     }
