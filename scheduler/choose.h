@@ -11,13 +11,13 @@
 
 namespace seam {
 
-// A group with numbers for its symbols.
 // What the sizes of a group divide a symbol by.
 struct Divisors {
   int64_t constant = 1;    // A multiple of all constants.
   bool by_symbol = false;  // It is divided by another symbol, or another one by it.
 };
 
+// A group with numbers for its symbols.
 struct SizedGroup {
   const Fusion* group;
   GroupShape shape;

@@ -680,7 +680,6 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
     std::fill(folds.begin(), folds.end(), false);
     return ShapeOf(group, axes, std::move(folds), /*unrolls=*/true);
   }
-  const std::vector<ExprId> unrolled = FindUnrolled(group, axes, reductions);
   absl::StatusOr<GroupShape> shape = ShapeOf(group, axes, folds, /*unrolls=*/false);
   if (shape.ok() && FoldTwoOrThree(group, axes, reductions) && !LooksUp(group) &&
       LieAcross(group, *shape)) {
@@ -688,6 +687,7 @@ absl::StatusOr<GroupShape> AnalyzeGroup(const Fusion& group) {
         ShapeOf(group, axes, std::vector<bool>(group.num_exprs()), /*unrolls=*/true);
     if (points.ok()) return points;
   }
+  const std::vector<ExprId> unrolled = FindUnrolled(group, axes, reductions);
   const bool is_right = shape.ok() && StaysWithinRows(group, *shape);
   if (unrolled.empty() || (is_right && !LeavesStatesOfRows(*shape))) return shape;
   for (ExprId e : unrolled) folds[e.index()] = false;

@@ -320,7 +320,7 @@ void BringFewTurns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   t.settled = false;
   t.tickets = false;
   t.async = true;
-  t.grid = CtasOfClusters(sized, t, t.grid_step());
+  t.grid = CtasOfClusters(sized, t);
   const double words = rows.Words(t.registers, t) + rows.AlikeWords() + kOtherRegisters;
   if (words <= RegistersFor(device, t.threads() * t.min_ctas_per_sm) &&
       rows.AsyncBytes(t) + rows.StateBytes(t) + kOtherSharedBytes <=
@@ -355,7 +355,7 @@ bool ChooseLoadingCluster(const SizedGroup& sized, const KeptRows& rows, Schedul
           rows.StateBytes(c) > device.smem_bytes_per_cta / ctas - kOtherSharedBytes) {
         continue;
       }
-      c.grid = CtasOfClusters(sized, c, c.grid_step());
+      c.grid = CtasOfClusters(sized, c);
       if (ctas > 1 && c.columns_at_once() == sized.columns) PinColumns(sized, c);
       s = c;
       return true;
@@ -425,7 +425,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     for (const Piece& piece : kReadPieces) {
       std::optional<Schedule> c = in_pieces(piece, cluster_for(piece));
       if (!c || LosesUnstaged(sized, piece, *c)) continue;
-      c->grid = CtasOfClusters(sized, *c, c->grid_step());
+      c->grid = CtasOfClusters(sized, *c);
       PinColumns(sized, *c);
       s = *std::move(c);
       return true;
@@ -452,7 +452,7 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     }
     AddStage(sized, rows, weights, states, pinned_rows.StageBytes(*c), *c);
     if (fits && AreTurnsTooFew(sized, *c)) return false;
-    c->grid = CtasOfClusters(sized, *c, c->grid_step());
+    c->grid = CtasOfClusters(sized, *c);
     PinColumns(sized, *c);
     if (states == 0) BringFewTurns(sized, rows, *c);
     s = *std::move(c);

@@ -98,7 +98,7 @@ absl::StatusOr<bool> ChooseOneTurn(const SizedGroup& sized, const KeptRows& rows
     const bool alone = ctas == 1 && !s.shift;
     if ((c.registers > kVectors && !alone) || !Fits(sized, s.shift ? *pinned_rows : rows, c))
       continue;
-    c.grid = CtasOfClusters(sized, c, c.grid_step());
+    c.grid = CtasOfClusters(sized, c);
     if (c.grid < sized.rows * cluster) continue;
     if (c.columns_at_once() == sized.columns) PinColumns(sized, c);
     s = c;

@@ -72,7 +72,7 @@ double InUse(const SizedGroup& sized, const Schedule& s) {
 // How near to the speed of memory all CTAs are expected to come with rows that they keep nothing
 // of. So much of an SM's rows hides what the CTAs of a cluster wait for each other, and so many
 // threads what they compute. Fitted to schedules of softmaxes and their gradients:
-// docs/schedulers.md, "Long rows of any length".
+// docs/schedulers.md, "Rows in the order of their starts".
 double SpeedOfAll(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr double kTurnBytes = 65536, kLeast = 448, kCrowded = 0.04 / 160, kOneWideCta = 0.92;
   constexpr int kMost = 640;
@@ -149,7 +149,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
         const double words = rows.Words(registers, c);
         for (int ctas = 1; ctas <= kMostCtas && stage > 0; ++ctas) {
           c.min_ctas_per_sm = ctas;
-          c.grid = CtasOfClusters(sized, c, all ? cluster : c.grid_step());
+          c.grid = CtasOfClusters(sized, c, all);
           const int64_t room = device.smem_bytes_per_cta / ctas - kOtherSharedBytes - beside;
           const int of_thread =
               std::min(255, RegistersFor(device, c.threads() * ctas) / 8 * 8) - beside_stretches;
@@ -186,7 +186,7 @@ absl::StatusOr<bool> ChooseShiftedCluster(const SizedGroup& sized, const KeptRow
   const auto with_all = [&](const std::optional<Schedule>& some) -> std::optional<Schedule> {
     if (!some) return std::nullopt;
     Schedule all = *some;
-    all.grid = CtasOfClusters(sized, all, all.cluster);
+    all.grid = CtasOfClusters(sized, all, /*all=*/true);
     const auto fewer = static_cast<double>(turns(some->cluster, some->grid)) /
                        static_cast<double>(turns(all.cluster, all.grid));
     return fewer >= enough ? std::make_optional(all) : std::nullopt;

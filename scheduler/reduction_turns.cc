@@ -73,7 +73,8 @@ void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& s) {
       ColumnStates(sized) > 0 && s.slices == 1 && sized.rows > kMostFewTurns * RowsAtOnce(sized, s);
 }
 
-int CtasOfClusters(const SizedGroup& sized, const Schedule& s, int unit) {
+int CtasOfClusters(const SizedGroup& sized, const Schedule& s, bool all) {
+  const int64_t unit = all ? s.cluster : s.grid_step();
   const int64_t step = PowerOfTwoAtLeast(CeilDivide(sized.rows + 1, 8), 1 << 13);
   const int64_t clusters = CeilDivide(sized.rows, step) * step;
   const int64_t ctas = CeilDivide(clusters * s.cluster, unit) * unit;

@@ -30,9 +30,9 @@ void StayTogether(const SizedGroup& sized, int64_t stage_bytes, Schedule& schedu
 
 // CTAs in clusters that take rows in turn: as many as the device holds, or, of few rows, a cluster
 // each, up to the next multiple of a quarter of a power of two, so that a kernel serves many
-// numbers of rows, and of `unit`, Schedule::grid_step as a rule. 0: the device holds fewer than
-// that.
-int CtasOfClusters(const SizedGroup& sized, const Schedule& schedule, int unit);
+// numbers of rows, and of Schedule::grid_step unless `all` have some. 0: the device holds fewer
+// than that.
+int CtasOfClusters(const SizedGroup& sized, const Schedule& schedule, bool all = false);
 
 // Whether clusters would have so few rows in turn that what goes ahead of the first one and lags
 // behind the last costs more than they gain over a CTA for each row.

@@ -103,7 +103,7 @@ Schedule Complete(const SizedGroup& sized, bool in_stretches, Changed c) {
     s.min_ctas_per_sm = std::clamp(fit, 1, 32);
   }
   if (s.cluster > 1 && !c.sets("grid") && s.vector > 0 && s.lanes_per_row > 0) {
-    s.grid = reduction::CtasOfClusters(sized, s, in_stretches ? s.cluster : s.grid_step());
+    s.grid = reduction::CtasOfClusters(sized, s, /*all=*/in_stretches);
   } else if (s.grid > 0 && !c.sets("grid") && s.cluster > 0) {
     s.grid = CtasInClusters(sized.context.device, s.cluster) * std::max(1, s.min_ctas_per_sm);
     if (s.vector > 0 && s.lanes_per_row > 0) s.grid -= s.grid % s.grid_step();

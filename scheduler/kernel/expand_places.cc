@@ -38,13 +38,14 @@ absl::Status Expander::PlaceThreads() {
       uneven_batch_rows_ = rows;
     sets_ =
         batched && !uneven_batch_rows_ ? FloorDiv(rows, rows_per_cta) : CeilDiv(rows, rows_per_cta);
+    all_turns_ = CeilDiv(sets_ - nth_team_, teams_);
     tickets_ = options_.tickets && CanPassTickets();
     if (tickets_) {
       turns_ = sets_;
       turn_ = out_.env->FreshSymbol("turn", 0, sets_ - 1);
       set_ = out_.env->FreshSymbol("set", 0, sets_ - 1);
     } else {
-      turns_ = CeilDiv(sets_ - nth_team_, teams_);
+      turns_ = all_turns_;
       turn_ = out_.env->FreshSymbol("turn", 0, CeilDiv(rows, rows_per_cta * teams_) - 1);
       if (stretched()) PlaceStretches();
       set_ = SetInOrder(turn_);
@@ -219,13 +220,13 @@ void Expander::PlaceEnds() {
   if (ends_.registers > 1) ends_.u = out_.env->FreshSymbol("end", 0, ends_.registers - 1);
   ends_.element = threads - 1 - (at_.column_warp * lanes + at_.column_lane) + ends_.u * threads;
   ends_.slot = registers_ * vector_;
-  // A thread has the same columns in all turns. The body's first vector is a number of its own,
-  // so that `vector_` divides the addresses there and what else depends on it stays short.
-  const SymInt start = Substitute(RowImporter().Import(*options_.start), turn_, 0);
   if (anywhere_) {
     ends_.head = Mod(-RowImporter().Import(*options_.start), vector_);
     return;
   }
+  // A thread has the same columns in all turns. The body's first vector is a number of its own,
+  // so that `vector_` divides the addresses there and what else depends on it stays short.
+  const SymInt start = Substitute(RowImporter().Import(*options_.start), turn_, 0);
   SymInt first = CeilDiv(start, vector_);
   if (first.is_symbolic()) {
     const SymInt symbol = out_.env->FreshSymbol("first", RangeOf(first).lo, RangeOf(first).hi);

@@ -32,7 +32,6 @@ bool Expander::KeepsColumns() const {
 
 void Expander::PlaceStretches() {
   alike_every_ = vector_;
-  all_turns_ = turns_;
   const SymInt longest = CeilDiv(sets_, std::max(alike_every_, teams_));
   stretch_ = out_.env->FreshSymbol("stretch", 0, options_.stretches - 1);
   first_row_ = out_.env->FreshSymbol("first_row", 0, Max(sets_ - 1, 0));

@@ -124,11 +124,10 @@ void Expander::CopyPieces(TileId id, const CopiedRow& copied, SymInt place, SymI
 void Expander::BringFirstRows() {
   if (copied_.empty()) return;
   const SymInt number = out_.env->FreshSymbol("ahead", 0, SlicePlaces() - 1);
-  const SymInt in_order = CeilDiv(sets_ - nth_team_, teams_);
   w_.Branch(
       SymEq(out_.thread_x, 0),
       [&] {
-        w_.Loop(number, Min(SlicePlaces(), in_order * options_.slices), false, [&] {
+        w_.Loop(number, Min(SlicePlaces(), all_turns_ * options_.slices), false, [&] {
           CopySlice(Mod(number, SlicePlaces()), Mod(number, options_.slices),
                     NthSet(FloorDiv(number, options_.slices)));
         });
@@ -273,7 +272,7 @@ void Expander::CopyNextRows(bool end_of_turn) {
   const SymInt here = SymAnd(SymEq(out_.thread_x, 0), SymGe(number, behind));
   if (!tickets_) {
     w_.Branch(
-        SymAnd(here, SymLt(next, stretched() ? all_turns_ : turns_)),
+        SymAnd(here, SymLt(next, all_turns_)),
         [&] {
           const SymInt place = Mod(next, options_.stages);
           if (!stretched()) return CopySlice(place, 0, SetInOrder(next));

@@ -611,11 +611,12 @@ class Expander {
   SymInt batch_ = 0, batches_ = 1, nth_team_;  // Of the batch's teams.
   // Rows of a batch, where they do not fill its last set: no set has rows of two batches.
   std::optional<SymInt> uneven_batch_rows_;
-  // Where a team's rows do not all start alike: the stretch of those that do, its first row, the
-  // rows from one to the next, and the team's turns before this stretch and in all.
-  bool stretched_ = false;
-  bool anywhere_ = false;  // They need not: nothing but a row's own elements has columns.
-  SymInt stretch_, first_row_, begun_ = 0, all_turns_;
+  SymInt all_turns_;  // Of the team, in order.
+  // A team's rows do not all start alike: they come in stretches of those that do, or need not,
+  // since nothing but a row's own elements has columns.
+  bool stretched_ = false, anywhere_ = false;
+  // The stretch, its first row, the team's turns before it, and the rows from one to the next.
+  SymInt stretch_, first_row_, begun_ = 0;
   int alike_every_ = 1;
   // Rows that start alike, at the least, of how many starts there is one more, and where in the
   // order of starts the team's rows begin.
