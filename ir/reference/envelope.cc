@@ -99,6 +99,13 @@ void Envelope::Include(const Envelope& other) {
 
 namespace {
 
+bool HasProducts(const Fusion& fusion) {
+  for (uint32_t e = 0; e < fusion.num_exprs(); ++e) {
+    if (fusion.op(ExprId(e)) == OpKind::Prod) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<std::vector<Envelope>> EnvelopesOf(const Fusion& fusion, const SymbolBindings& given,
                                                   absl::Span<const HostTensor> inputs, int runs,
                                                   uint64_t seed) {
@@ -112,21 +119,33 @@ absl::StatusOr<std::vector<Envelope>> EnvelopesOf(const Fusion& fusion, const Sy
   if (exact) runs = 0;  // All would be alike.
   for (Envelope& envelope : envelopes) envelope.runs = runs;
   SignsSeen signs;
-  for (int run = 0; run <= runs + 1; ++run) {
+  const auto include = [&](const InterpretOptions& options) -> absl::Status {
+    SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs,
+                          Interpret(fusion, given, inputs, options));
+    for (size_t i = 0; i < outputs.size(); ++i) envelopes[i].Include(outputs[i]);
+    return absl::OkStatus();
+  };
+  for (int run = 0; run <= runs; ++run) {
     InterpretOptions options;
     if (!exact) options.signs = &signs;
-    options.cancel = run == runs + 1;
-    if (options.cancel && !signs.any_on_both_sides) break;
-    if (run > 0 && !options.cancel) {
+    if (run > 0) {
       const bool pattern = run <= kNumPatterns;
       options.perturbation = pattern        ? Perturbation::kPattern
                              : run % 2 == 0 ? Perturbation::kRandom
                                             : Perturbation::kAnywhere;
       options.seed = pattern ? static_cast<uint64_t>(run - 1) : seed + static_cast<uint64_t>(run);
     }
-    SEAM_ASSIGN_OR_RETURN(const std::vector<HostTensor> outputs,
-                          Interpret(fusion, given, inputs, options));
-    for (size_t i = 0; i < outputs.size(); ++i) envelopes[i].Include(outputs[i]);
+    SEAM_RETURN_IF_ERROR(include(options));
+  }
+  if (!signs.any_on_both_sides) return envelopes;
+  InterpretOptions options{.signs = &signs, .cancel = true};
+  SEAM_RETURN_IF_ERROR(include(options));
+  if (!HasProducts(fusion)) return envelopes;
+  // A factor of zero is one to whatever the others come to before it: each way once.
+  options.perturbation = Perturbation::kPattern;
+  for (int way = 0; way < kNumPatterns; ++way) {
+    options.seed = static_cast<uint64_t>(way);
+    SEAM_RETURN_IF_ERROR(include(options));
   }
   return envelopes;
 }

@@ -47,7 +47,8 @@ struct Envelope {
 };
 
 // One envelope per output, from the reference and, unless all are exact, `runs` perturbed runs: the
-// patterns, then random ones, then one with the zeros that these enclose.
+// patterns, then random ones, then one with the zeros that these enclose, and where there are
+// products the patterns once more with these.
 absl::StatusOr<std::vector<Envelope>> MakeEnvelopes(const Fusion& fusion,
                                                     const SymbolBindings& given,
                                                     absl::Span<const HostTensor> inputs,

@@ -192,7 +192,8 @@ class Interpreter {
     if (std::find(signs.begin(), signs.end(), SignsSeen::kBoth) == signs.end()) return value;
     std::vector<Scalar> elements(value.data(), value.data() + value.numel());
     for (size_t i = 0; i < signs.size(); ++i) {
-      if (signs[i] == SignsSeen::kBoth) elements[i].f = 0;
+      const bool is_nan = elements[i].f != elements[i].f;  // By another zero.
+      if (signs[i] == SignsSeen::kBoth && !is_nan) elements[i].f = 0;
     }
     return MakeDense(value.dtype, std::move(value.shape), std::move(elements));
   }

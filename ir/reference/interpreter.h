@@ -61,7 +61,7 @@ struct InterpretOptions {
   Perturbation perturbation = Perturbation::kNone;
   uint64_t seed = 0;  // Of the perturbation; random operations have theirs as an operand.
   // Each run adds what it sees, if this is there; with `cancel` it changes nothing there, and what
-  // was seen on both sides is zero instead.
+  // was seen on both sides is zero instead, unless other zeros make it NaN.
   SignsSeen* signs = nullptr;
   bool cancel = false;
   // Of the values that are alive at once, 8 bytes an element whatever the dtype.

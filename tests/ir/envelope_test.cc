@@ -212,6 +212,34 @@ TEST(EnvelopeTest, FollowsLogarithmsOfWhatMayCancel) {
   }
 }
 
+// Among the factors of a product a difference that may be zero meets what the others come to, which
+// is infinite where enough of them come before it; that of two inputs is not zero.
+TEST(EnvelopeTest, FollowsProductsWithWhatMayCancel) {
+  constexpr int64_t kFactors = 40;
+  FusionBuilder b("factors");
+  const ValId x = b.Input("x", DType::F32, {1000}), y = b.Input("y", DType::F32, {kFactors}),
+              z = b.Input("z", DType::F32, {1});
+  for (const ValId right : {b.Broadcast(b.Reduce(OpKind::Sum, x, {0}), {0}), z})
+    b.Output(b.Reduce(OpKind::Prod, b.Sub(y, right), {0}));
+  const Fusion fusion = b.Finish().value();
+  const double total = RoundToDType(DType::F32, 1000 * RoundToDType(DType::F32, 0.1));
+  std::vector<double> others(kFactors, 1e30);
+  others[7] = total + UlpOf(DType::F32, total);
+  const std::vector<HostTensor> inputs = {
+      Floats(DType::F32, {1000}, std::vector<double>(1000, RoundToDType(DType::F32, 0.1))),
+      Floats(DType::F32, {kFactors}, others), Floats(DType::F32, {1}, {total})};
+  const auto envelopes = MakeEnvelopes(fusion, {}, inputs).value();
+  const auto accepts = [&](int output, double value) {
+    return CheckWithin(envelopes[output], Floats(DType::F32, {}, {value})).ok();
+  };
+  for (const double value : std::vector<double>{INFINITY, -INFINITY, 0, kNan}) {
+    EXPECT_TRUE(accepts(0, value)) << value;
+  }
+  EXPECT_TRUE(accepts(1, INFINITY));
+  EXPECT_FALSE(accepts(1, 0));
+  EXPECT_FALSE(accepts(1, kNan));
+}
+
 // A sum of what it may meet on the way, in any order; elsewhere an infinity is a mistake.
 TEST(EnvelopeTest, PartialSumsMayOverflow) {
   FusionBuilder b("sums");
