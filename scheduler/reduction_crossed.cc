@@ -199,6 +199,12 @@ bool ShareCrossedUnevenly(const KeptRows& rows, int64_t vectors, int states, Sch
     s.min_ctas_per_sm = 4;
     return true;
   }
+  if (s.shift && states == 2 && in_twos > kTwo && in_twos <= kTwoOfOneState) {
+    GiveThreads(ThreadsFor(vectors, 3), 3, s);
+    s.row_warps = 1;
+    s.min_ctas_per_sm = 2;
+    return true;
+  }
   if (s.shift) {
     if (in_twos <= kShiftedTwo || in_twos > kMostThreads) return false;
   } else if (states > 1 && s.registers == 4 && vectors > kFewVectors && vectors <= kMostInThrees) {
@@ -218,12 +224,13 @@ bool ShareCrossedUnevenly(const KeptRows& rows, int64_t vectors, int states, Sch
   return true;
 }
 
-// The same of wider data: two CTAs an SM, and short rows with three vectors a thread.
+// The same of wider data: two CTAs an SM, and short rows that are not shifted with three vectors a
+// thread.
 void ShareWideUnevenly(int64_t vectors, int few, Schedule& s) {
   constexpr int64_t kLeastVectors = 128, kMostVectors = 192;
   constexpr int kMostOfTwoCtas = 384;
   if (s.registers != few) return;
-  if (vectors > kLeastVectors && vectors <= kMostVectors) {
+  if (!s.shift && vectors > kLeastVectors && vectors <= kMostVectors) {
     GiveThreads(kMostVectors / 3, 3, s);
     s.row_warps = 2;
     s.min_ctas_per_sm = 5;
@@ -329,7 +336,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
                              : s.threads() > 256                 ? (few_states ? 480 : 768)
                                                                  : 480;
   s.min_ctas_per_sm = std::max(1, threads_per_sm / s.threads());
-  if (wide && masks && !s.shift) ShareWideUnevenly(vectors, few, s);
+  if (wide && masks) ShareWideUnevenly(vectors, few, s);
   // Of rows that go by ticket, and of small CTAs with many columns a thread, no SM has less.
   if (s.registers >= 2 * some && (by_ticket || s.threads() < 128))
     s.min_ctas_per_sm = static_cast<int>(CeilDivide(threads_per_sm, s.threads()));

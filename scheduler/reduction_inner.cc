@@ -208,23 +208,82 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
     return;
   }
   if (s.registers != 4) return;
+  // Five of CTAs of six warps spill with as many CTAs.
+  const bool in_sixes = ThreadsFor(vectors, 5) == 192;
   Schedule five = s;
-  GiveThreads(std::max(32, ThreadsFor(vectors, 5)), 5, five);
+  GiveThreads(std::max(32, ThreadsFor(vectors, in_sixes ? 6 : 5)), in_sixes ? 6 : 5, five);
   five.row_warps = std::max(1, 4 / five.warps_per_row);
-  five.min_ctas_per_sm = std::max(1, 65536 / (five.threads() * kWords));
+  five.min_ctas_per_sm =
+      std::max(1, 65536 / (five.threads() * (in_sixes ? kTwoWarpsWords : kWords)));
   const auto rows_at_once = [](const Schedule& t) { return t.min_ctas_per_sm * t.row_warps; };
   const int64_t threads = int64_t{s.lanes_per_row} * s.warps_per_row;
   if (rows_at_once(five) > rows_at_once(s) || threads * 4 * 3 > vectors * 4) s = five;
 }
 
-// Short ones without weights, for whose ends several warps would wait: a warp with five vectors.
-void ShareShortShifted(int64_t vectors, Schedule& s) {
+// Shifted rows of 32-bit data that have too little under way: as many vectors a thread as have
+// most. A row has two barriers or three, at which a CTA waits, so that it is other CTAs that keep
+// memory busy, three of them where weights are loaded behind the last one; and the more warps a CTA
+// has, the longer it waits. Fitted to layer norms and softmaxes: docs/schedulers.md, "Rows of any
+// length". An RMS norm's do as well with what they have.
+void ShareWideShifted(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
+  // Vectors, and registers beside those of the row that do not spill.
+  constexpr Share kShares[] = {{3, 24, 0}, {4, 24, 0}, {5, 36, 0}, {6, 32, 0}, {8, 36, 0}};
+  constexpr double kEnoughBytes = 85000, kMissing = 0.3, kIdle = 0.1, kOfTwoCtas = 0.965,
+                   kOfThreads = 6e-5, kWeightedBytes = 45000, kBareBytes = 70000;
+  constexpr int kFewThreads = 700, kManyThreads = 1280, kMostThreads = 768, kEnoughCtas = 3;
+  const double weights = rows.AlikeWords();
+  if (weights > 0 && weights < 2 * kManyWeights) return;
+  const DeviceInfo& device = sized.context.device;
+  const int64_t vectors = VectorsOf(sized, s);
+  const auto row_bytes =
+      static_cast<double>(sized.columns * sized.widest_bytes * sized.large_inputs);
+  const auto under_way = [&](const Schedule& t) {
+    return t.min_ctas_per_sm * t.row_warps * row_bytes;
+  };
+  const auto score = [&](const Schedule& t) {
+    const int threads = t.threads() * t.min_ctas_per_sm;
+    const double used = static_cast<double>(vectors) / (t.threads() / t.row_warps * t.registers);
+    return std::pow(std::min(1.0, under_way(t) / kEnoughBytes), kMissing) * std::pow(used, kIdle) *
+           (1 - kOfThreads * std::max(0, threads - kFewThreads)) *
+           (weights > 0 && t.min_ctas_per_sm < kEnoughCtas ? kOfTwoCtas : 1);
+  };
+  const bool several = s.min_ctas_per_sm >= kEnoughCtas;
+  const bool large = s.min_ctas_per_sm * s.threads() > kManyThreads;
+  if (weights > 0 ? several && under_way(s) >= kWeightedBytes
+                  : several || (under_way(s) >= kBareBytes && !large)) {
+    return;
+  }
+  double best = score(s);
+  for (const Share& share : kShares) {
+    Schedule t = s;
+    const int threads = ThreadsFor(vectors, share.registers);
+    if (threads < 32 || threads > kMostThreads) continue;
+    GiveThreads(threads, share.registers, t);
+    t.row_warps = std::max(1, 4 / t.warps_per_row);
+    const double words = rows.Words(share.registers, t) + rows.KeptWords(t) + share.least;
+    t.min_ctas_per_sm = static_cast<int>(std::min<double>(
+        device.registers_per_sm / (t.threads() * words), device.max_threads_per_sm / t.threads()));
+    if (t.min_ctas_per_sm < 1 || score(t) <= best) continue;
+    best = score(t);
+    s = t;
+  }
+}
+
+// Short ones beside few weights or none, for whose ends several warps would wait: a warp with five
+// vectors. Beside weights two vectors of somewhat longer ones leave too little under way: three.
+void ShareShortShifted(int64_t vectors, double weights, Schedule& s) {
   constexpr int64_t kLeastVectors = 128, kMostVectors = 160;
-  constexpr int kVectors = 5, kWords = 80;
-  if (vectors <= kLeastVectors || vectors > kMostVectors) return;
-  GiveThreads(32, kVectors, s);
-  s.row_warps = 4;
-  s.min_ctas_per_sm = 65536 / (s.threads() * kWords);
+  constexpr int kVectors = 5, kWords = 80, kWordsOfThree = 40;
+  if (vectors <= kLeastVectors) return;
+  if (vectors <= kMostVectors) {
+    GiveThreads(32, kVectors, s);
+    s.row_warps = 4;
+    s.min_ctas_per_sm = 65536 / (s.threads() * kWords);
+  } else if (weights > 0 && s.registers == 2) {
+    GiveThreads(ThreadsFor(vectors, 3), 3, s);
+    s.row_warps = std::max(1, 4 / s.warps_per_row);
+    s.min_ctas_per_sm = 65536 / (s.threads() * kWordsOfThree);
+  }
 }
 
 // Rows that are gone through step by step. What a row costs at its end, where its threads put their
@@ -482,9 +541,11 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       s.min_ctas_per_sm == 2 && s.threads() > kTightAbove && s.threads() <= kTightUpTo) {
     GiveThreads(ThreadsFor(vectors, 5), 5, s);
   }
-  if (narrow && !busy && s.shift && s.persistent && weights == 0 && sized.large_inputs == 1 &&
+  if (sized.widest_bytes == 4 && !busy && s.shift && s.persistent && !sized.shape.crossed())
+    ShareWideShifted(sized, rows, s);
+  if (narrow && !busy && s.shift && s.persistent && !many_weights && sized.large_inputs == 1 &&
       !sized.shape.crossed() && s.vector * sized.widest_bytes == 16) {
-    ShareShortShifted(vectors, s);
+    ShareShortShifted(vectors, weights, s);
   }
 }
 

@@ -87,7 +87,11 @@ std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const Exp
     kept = own;
     folded = Difference(axes.space(e), own);
   }
-  return folded;
+  // One that does not run over them would fold all of its own for each of these rows.
+  const bool run_over_them = folded && absl::c_all_of(reductions, [&](ExprId e) {
+                               return IsSubset(*folded, axes.space(e));
+                             });
+  return run_over_them ? folded : std::nullopt;
 }
 
 absl::StatusOr<RowChoice> ChooseRows(const Fusion& group, const GroupShape& shape,

@@ -27,7 +27,7 @@ absl::StatusOr<RowChoice> ChooseRows(const Fusion& group, const GroupShape& shap
                                      const std::vector<ExprId>& reductions);
 
 // What reductions fold that all keep the same axes, beside reductions of everything: these are rows
-// that nothing keeps. Nothing where some keep other axes.
+// that nothing keeps. Nothing where some keep other axes, or do not run over these.
 std::optional<AxisSet> FoldedBesideAll(const AxisMap& axes, absl::Span<const ExprId> reductions);
 
 }  // namespace seam

@@ -177,7 +177,9 @@ class Look {
 
   bool IsHandedOn(ValId v) const {
     bool read_here = false, read_elsewhere = false;
-    for (ExprId reader : f_.uses(v)) (IsHere(reader) ? read_here : read_elsewhere) = true;
+    for (ExprId reader : f_.uses(v)) {
+      if (!facts_.left_out[reader.index()]) (IsHere(reader) ? read_here : read_elsewhere) = true;
+    }
     return f_.is_output(v) || !read_here ||
            (read_elsewhere && !facts_.is_read_of_source[v.index()]);
   }

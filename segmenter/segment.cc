@@ -68,7 +68,7 @@ CrossingTypes TypesOf(const Fusion& fusion, const ValueFacts& facts,
 }
 
 ValueKnowledge KnowledgeOf(const Fusion& fusion, const SegmentOptions& options) {
-  ValueFacts facts = FactsOf(fusion);
+  ValueFacts facts = FactsOf(fusion, LeaveOutDeadCode(fusion, IsEnabled(options, "dead")));
   const CrossingTypes types = TypesOf(fusion, facts, options);
   return {std::move(facts), SizeHints::Create(fusion, options.sizes, &types)};
 }

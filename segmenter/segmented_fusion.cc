@@ -20,7 +20,10 @@ absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
   s.places_.resize(partition.num_groups);
   s.is_in_table_.resize(partition.num_groups);
   for (uint32_t g = 0; g < partition.num_groups; ++g) s.merged_into_.emplace_back(g);
+  std::vector<bool> kept(partition.home.size());
+  for (size_t i = 0; i < kept.size(); ++i) kept[i] = partition.home[i].valid();
   SEAM_RETURN_IF_ERROR(s.AddInstances(std::move(partition)));
+  s.facts_ = FactsOf(fusion, kept);
   s.FindResults();
   s.AddBuffersOfArguments();
   std::vector<uint32_t> instances;  // Operands before users.

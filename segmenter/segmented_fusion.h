@@ -349,7 +349,7 @@ class SegmentedFusion {
   };
 
   SegmentedFusion(const Fusion& fusion, std::shared_ptr<const AxisMap> axes)
-      : fusion_(&fusion), axes_(std::move(axes)), facts_(FactsOf(fusion)), sets_(axes_->sets()) {}
+      : fusion_(&fusion), axes_(std::move(axes)), sets_(axes_->sets()) {}
 
   // Construction, of everything or (those that take instances, operands before users) of groups
   // that Replace makes anew.

@@ -28,8 +28,10 @@ bool GroupSummary::IsScalar() const {
   return std::all_of(spaces.begin(), spaces.end(), [](const AxisSet& s) { return s.empty(); });
 }
 
-ValueFacts FactsOf(const Fusion& fusion) {
+ValueFacts FactsOf(const Fusion& fusion, const std::vector<bool>& kept) {
   ValueFacts facts;
+  facts.left_out.resize(fusion.num_exprs());
+  for (uint32_t i = 0; i < kept.size(); ++i) facts.left_out[i] = !kept[i];
   facts.is_free_to_read.assign(fusion.num_vals(), true);
   facts.is_free_to_return.assign(fusion.num_vals(), true);
   std::vector<bool> row_major(fusion.num_vals(), true);  // As far as the views say.
@@ -49,7 +51,8 @@ ValueFacts FactsOf(const Fusion& fusion) {
   facts.is_read_in_part.resize(fusion.num_vals());
   for (uint32_t i = 0; i < fusion.num_exprs(); ++i) {
     const ExprId e(i);
-    if (ReadsInPart(fusion, e, 0)) facts.is_read_in_part[fusion.operands(e)[0].index()] = true;
+    if (!facts.left_out[i] && ReadsInPart(fusion, e, 0))
+      facts.is_read_in_part[fusion.operands(e)[0].index()] = true;
   }
   for (uint32_t i = 0; i < fusion.num_vals(); ++i) {
     const ValId v(i);

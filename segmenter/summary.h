@@ -84,8 +84,12 @@ struct ValueFacts {
   std::vector<bool> is_free_to_read, is_free_to_return;
   // Whether some expression reads no more of it than it returns (ReadsInPart of traffic.h).
   std::vector<bool> is_read_in_part;
+  // Per expression: one that no group has, whose reading asks nothing of what it reads.
+  std::vector<bool> left_out;
 };
-ValueFacts FactsOf(const Fusion& fusion);  // All per value. Linear.
+// All but the last per value. `kept` marks the expressions that groups have, all if it is empty.
+// Linear.
+ValueFacts FactsOf(const Fusion& fusion, const std::vector<bool>& kept = {});
 
 // The summary of a group of these expressions (ascending, each once), from the definitions above.
 // What groups carry is kept incrementally (segmenter/segmented_fusion.h) and must equal this.

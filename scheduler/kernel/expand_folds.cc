@@ -353,9 +353,10 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
   }
   // The compiler loads all states of an unrolled loop at once, of two such loops those of both:
   // beside the ends of rows there are no registers for that, where many CTAs share an SM.
-  constexpr int kFew = 4;
+  constexpr int kFew = 4, kMany = 16;
   for (size_t i = 0; i < accumulators.size(); ++i) {
-    const int64_t at_once = i > 0 && has_ends_ && options_.grid == 0 ? kFew : INT64_MAX;
+    const bool many = i > 0 || at_.column_warps >= kMany;
+    const int64_t at_once = many && has_ends_ && options_.grid == 0 ? kFew : INT64_MAX;
     MergeShared(accumulators[i], shared[i], at_.column_warps, origin, at_.rows_per_cta, at_once);
   }
   return true;

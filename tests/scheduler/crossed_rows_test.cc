@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "ir/text/parser.h"
 #include "scheduler/group_shape.h"
@@ -579,6 +580,35 @@ TEST(CrossedRows, ColumnsAndEverything) {
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_EQ(s->vector, 8) << s->ToString();
   EXPECT_GE(s->grid, context.device.sms) << s->ToString();
+}
+
+// Rows of one sum that another one does not run over: these are no rows of both, for each of which
+// all of the other's would be gone through.
+TEST(CrossedRows, EverythingBesideColumnsOfAPart) {
+  constexpr char kText[] = R"(fusion all_beside_a_part {
+  symbol M in [1, 100000]
+  symbol N
+  input x: f32[M, N]
+  a = sum(x, axes=[0, 1])
+  b = sum(x[1:], axes=[0])
+  output a
+  output b
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(kText);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  for (uint32_t i = 0; i < group->num_exprs(); ++i) {
+    const AxisSet& space = shape->axes.space(ExprId(i));
+    for (AxisId row : shape->rows)
+      EXPECT_TRUE(!shape->folds[i] || absl::c_linear_search(space, row)) << i;
+  }
+  testing::Part part;
+  for (const int64_t m : {1, 2, 37, 300}) {
+    for (const int64_t n : {1, 7, 64, 1003}) {
+      if (part.TakesNext()) ExpectRight(kText, {.sizes = {{"M", m}, {"N", n}}});
+    }
+  }
 }
 
 // The largest of the columns' sums waits for them, so that columns are the rows: neighbours, of

@@ -222,6 +222,28 @@ TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
   }
 }
 
+// The same of 32-bit rows that start anywhere, which wait at barriers for their sums and then for
+// weights: several CTAs an SM have enough under way, whatever the length.
+TEST(Heuristics, WideRowsOfOddLengthsKeepMemoryBusy) {
+  const DeviceInfo h200 = *FindDevice("h200");
+  const std::string norm = absl::StrReplaceAll(kLayerNorm, {{"bf16", "f32"}}),
+                    softmax = absl::StrReplaceAll(kSoftmax, {{"DTYPE", "f32"}}),
+                    backward = absl::StrReplaceAll(LayerNormBackward(true), {{"bf16", "f32"}});
+  for (int64_t n = 1059; n <= 16384; n += 262) {
+    for (const std::string& text : {norm, softmax}) {
+      const Schedule s = ExpectLaunchable(text, (1 << 28) / n, n, h200).schedule;
+      const int64_t rows = s.min_ctas_per_sm * s.rows_per_cta();
+      EXPECT_TRUE(s.shift) << n << s.ToString();
+      EXPECT_GE(s.min_ctas_per_sm, 2) << n << s.ToString();
+      const int64_t least = text == norm || n > 6400 ? 56000 : 20000;
+      EXPECT_GE(rows * n * 4, least) << n << s.ToString();
+    }
+    const Schedule t = ExpectLaunchable(backward, (1 << 28) / n, n, h200).schedule;
+    EXPECT_GE(t.min_ctas_per_sm * t.rows_per_cta() * t.stages * n * 8 / t.cluster, 60 * 1024)
+        << n << t.ToString();
+  }
+}
+
 // Four neighbours that begin at a multiple of four are one call of the random generator; of shifted
 // rows each would be a call of its own.
 TEST(Heuristics, RowsWithRandomNumbersAreNotShifted) {

@@ -6,8 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
+#include "scheduler/scheduler.h"
 #include "segmenter/dump.h"
 #include "segmenter/dump_diff.h"
 #include "segmenter/extract.h"
@@ -167,6 +169,28 @@ TEST(DeadTest, RandomGraphs) {
       EXPECT_TRUE(ExtractGroup(all.segmented, g).ok()) << seed;
   }
   EXPECT_GT(with_dead_code, 30 / testing::kPart);
+}
+
+// What is read by nothing but dead code beside its readers stays with these, however they read it.
+TEST(DeadTest, ReadersThatAreLeftOutAskForNothing) {
+  const std::string body = R"(
+    symbol B in [16, 100000]
+    input x: f32[B, B]
+    v = x + 7.0
+    DEAD
+    out = amax(v[:, B//3:], axes=[0])
+    output out)";
+  const auto groups = [&](const std::string& dead) {
+    const Fusion f = Parse(absl::StrReplaceAll(body, {{"DEAD", dead}}));
+    const absl::StatusOr<SegmentedFusion> s = Segment(f, RealGuard(), SegmentOptions());
+    EXPECT_TRUE(s.ok()) << s.status();
+    return s.ok() ? s->groups().size() : 0;
+  };
+  EXPECT_EQ(groups(""), 1);
+  EXPECT_EQ(groups("dead = v / v"), 1);
+  EXPECT_EQ(groups("dead = sum(v, axes=[1])"), 1);
+  EXPECT_EQ(groups("dead = permute(v, axes=[1, 0])"), 1);
+  EXPECT_EQ(groups("dead = v / v\n output dead"), 2);
 }
 
 }  // namespace
