@@ -297,6 +297,11 @@ absl::Status CheckValues(const Fusion& fusion, const SizeBinding& binding) {
       if (*extent > kMaxExtent || numel > kMaxExtent)
         return error(fusion.type(v).ToString(), " has more than 2^48 elements");
     }
+    if (const ExprId e = fusion.definition(v); e.valid() && fusion.op(e) == OpKind::Size) {
+      const SymInt size = fusion.attributes(e).sizes[0];
+      if (const absl::Status status = binding.Value(size).status(); !status.ok())
+        return error("its value ", size.ToString(), ": ", status.message());
+    }
   }
   return absl::OkStatus();
 }

@@ -47,7 +47,8 @@ absl::StatusOr<SizeBinding> BindSizes(const Fusion& fusion, absl::Span<const Sym
                                       absl::Span<const Tensor> inputs);
 
 // That every value of the Fusion, also one that lies nowhere in memory, has extents that can be
-// computed and at most 2^48 elements. Error: kInvalidArgument naming value and operation.
+// computed and at most 2^48 elements, and that every `size` can be computed. Error:
+// kInvalidArgument naming value and operation.
 absl::Status CheckValues(const Fusion& fusion, const SizeBinding& binding);
 
 // That every constraint of the Fusion holds. Part of BindSizes.

@@ -463,6 +463,24 @@ std::vector<AxisId> FollowedOrder(const std::vector<TensorOrder>& candidates,
   return best == nullptr ? std::vector<AxisId>() : best->order;
 }
 
+// Moves axes that all reductions keep and `memory` lacks behind the one that expressions have
+// before them among those that are kept, unless that lies fastest.
+void PlaceBesideSharers(const std::vector<ExprId>& reductions, const AxisMap& axes,
+                        const std::vector<AxisId>& memory, const std::vector<AxisId>& logical,
+                        std::vector<AxisId>& order) {
+  std::optional<AxisId> before;
+  for (AxisId a : logical) {
+    const bool is_kept = absl::c_all_of(
+        reductions, [&](ExprId e) { return absl::c_binary_search(axes.kept(e), a); });
+    if (!is_kept || !Contains(order, a)) continue;
+    if (before && !Contains(memory, a) && *before != order.back()) {
+      std::erase(order, a);
+      order.insert(absl::c_find(order, *before) + 1, a);
+    }
+    before = a;
+  }
+}
+
 // The shape where rows fold these reductions, and threads compute the other ones.
 absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::vector<bool> folds,
                                    bool unrolls) {
@@ -533,7 +551,9 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
       if (common == of_input && order.size() > memory.size()) memory = std::move(order);
     }
   }
-  // Axes that it lacks are slower; expressions know their order.
+  // Axes that it lacks are slower; expressions know their order. But where rows have one behind an
+  // axis that it has, as the outputs of a small product, rows that read the same of it are
+  // neighbours, and read it once.
   std::vector<AxisId> logical;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);
@@ -545,6 +565,7 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
   absl::c_copy_if(logical, std::back_inserter(shape.order),
                   [&](AxisId a) { return !Contains(memory, a) && is_run_over(a); });
   Append(shape.order, memory);
+  PlaceBesideSharers(reductions, axes, memory, logical, shape.order);
   // Axes that only results have, as those of halves of a row that change places: behind the one
   // that they lie behind in memory, unless that is the fastest of all.
   std::vector<AxisId> others;

@@ -145,6 +145,17 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int l
   return s;
 }
 
+// Gives warps that would share fewer states of a result than they are results of their own, as
+// where a CTA has a batch and leaves one.
+void HaveAStateEach(int64_t states, Schedule& s) {
+  const int warps = s.warps_per_row;
+  int64_t wanted = std::max<int64_t>(1, CeilDivide(states, s.lanes_per_row));
+  while (wanted < warps && warps % wanted != 0) ++wanted;
+  if (wanted >= warps) return;
+  s.warps_per_row = static_cast<int>(wanted);
+  s.row_warps = warps / s.warps_per_row;
+}
+
 // The same of states that CTAs with a part of the columns each have left: of few for each result
 // that are in a warp's lanes at once, since a CTA would exchange those of one after the other.
 Schedule FinishParts(const Schedule& schedule, const GroupShape& shape) {
@@ -203,8 +214,10 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
     const GroupShape finished = FinishedShape(shape, axes);
     const bool of_all = !shape.batch.empty() && !absl::c_binary_search(axes, shape.batch.front());
     const int lanes = of_all ? schedule.whole_lanes : schedule.finish_lanes;
-    stages.push_back({finished, FinishSchedule(schedule, finished, lanes, states), trace,
-                      absl::StrCat("_finish", kept.size() - 1)});
+    Schedule finish = FinishSchedule(schedule, finished, lanes, states);
+    if (shape.crosses_all_rows() && !of_all) HaveAStateEach(states, finish);
+    stages.push_back(
+        {finished, std::move(finish), trace, absl::StrCat("_finish", kept.size() - 1)});
   }
   return stages;
 }

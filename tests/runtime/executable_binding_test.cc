@@ -148,6 +148,22 @@ TEST(CheckValues, TheLargestTensor) {
             "257");
 }
 
+TEST(CheckValues, SizesThatCanBeComputed) {
+  const Fusion f = Parse(
+      "symbol M in [0, 281474976710656]\n symbol N in [0, 281474976710656]\n input x: f32[]\n"
+      "a = size(sizes=[7 // M], dtype=f32)\n b = size(sizes=[M * N], dtype=f32)\n"
+      "y = x * a + b\n output y");
+  const auto message = [&](int64_t m, int64_t n) {
+    const absl::StatusOr<SizeBinding> binding = BindGiven(f, {{"M", m}, {"N", n}});
+    EXPECT_TRUE(binding.ok()) << binding.status();
+    return std::string(CheckValues(f, *binding).message());
+  };
+  EXPECT_EQ(message(2, 3), "");
+  EXPECT_THAT(message(0, 3), HasSubstr("a, a result of size: its value 7//M"));
+  EXPECT_THAT(message(0, 3), HasSubstr("division by zero"));
+  EXPECT_THAT(message(int64_t{1} << 48, int64_t{1} << 48), HasSubstr("overflow"));
+}
+
 TEST(BindSizes, TensorsThatDoNotFit) {
   const Fusion f = Parse(
       "symbol M in [0, 100]\n input x: f32[M, 4]\n input z: f32[M]\n y = x + z[:, None]\n output "

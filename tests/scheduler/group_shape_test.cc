@@ -127,6 +127,27 @@ TEST(GroupShapeTest, OtherAxesOfResultsLieWhereTheyHaveThem) {
   for (const int64_t t : {1, 7}) ExpectRight(text, {.sizes = {{"T", t}}});
 }
 
+// Rows that read the same of a large input are neighbours, wherever the axis that it lacks stands.
+TEST(GroupShapeTest, RowsThatShareWhatTheyReadAreNeighbours) {
+  for (const char* const sum :
+       {"input w: f32[4, 96]\n  o = sum(cast(x, dtype=f32)[:, None] * w, axes=[2])",
+        "input w: f32[96, 4]\n  o = sum(cast(x, dtype=f32)[:, :, None] * w, axes=[1])"}) {
+    const std::string text =
+        absl::StrCat("fusion heads {\n  symbol M in [1, 65536]\n  input x: bf16[M, 96]\n  ", sum,
+                     "\n  output o\n}");
+    const absl::StatusOr<Fusion> group = ParseFusion(text);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+    ASSERT_TRUE(shape.ok()) << shape.status();
+    std::vector<AxisId> rows;
+    for (int d : {0, 1}) {
+      for (AxisId a : shape->axes.atoms(group->outputs()[0], d)) rows.push_back(a);
+    }
+    EXPECT_EQ(shape->rows, rows) << text;
+    for (const int64_t m : {1, 7}) ExpectRight(text, {.sizes = {{"M", m}}});
+  }
+}
+
 // What lies beside each other does so whatever is known of the extents, also where none may be.
 TEST(GroupShapeTest, MemoryOrderOfAnyExtents) {
   for (const char* range : {"", " in [0, 4096]", " in [1, 4096]", " in [2, 4096]"}) {

@@ -551,6 +551,26 @@ TEST(Heuristics, TheLongestRowsOfACluster) {
   }
 }
 
+// What one CTA has left of each result a thread copies: it is not merged by all of a CTA.
+TEST(Heuristics, OneStateOfEachResultIsAThreads) {
+  const LaunchPlan plan = ExpectLaunchable(R"(fusion mix {
+  symbol M
+  symbol N
+  input g: bf16[M, 4, N]
+  input y: bf16[M, N]
+  input post: f32[M, 4]
+  f = cast(g, dtype=f32)
+  dpost = sum(f * cast(y, dtype=f32)[:, None], axes=[2])
+  dy = sum(f * post[..., None], axes=[1])
+  output dpost
+  output dy
+})",
+                                           8192, 2048, *FindDevice("h200"));
+  ASSERT_EQ(plan.launches.size(), 2) << plan.schedule.ToString();
+  EXPECT_GT(plan.launches[0].kernel.SharedBytes(), 0);
+  EXPECT_EQ(plan.launches[1].kernel.SharedBytes(), 0);
+}
+
 // Each CTA of a cluster leaves states of the columns that are kept: more than x has elements.
 TEST(Heuristics, MoreStatesThan32BitsCount) {
   constexpr char kKept[] = R"(fusion kept {
