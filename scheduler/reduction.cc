@@ -24,6 +24,7 @@
 
 #include "ir/status.h"
 #include "scheduler/choose.h"
+#include "scheduler/divisions.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
 #include "scheduler/lower.h"
@@ -267,6 +268,10 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const A
     SEAM_RETURN_IF_ERROR(ChooseSections(sized, s));
     ChoosePasses(rows, s);
     return s;
+  }
+  if (s.outer && s.vector > 1) {
+    SEAM_RETURN_IF_ERROR(SpareDivisions(sized, /*may_pin=*/false, s));
+    SEAM_ASSIGN_OR_RETURN(rows, KeptRows::Of(sized, s));
   }
   SEAM_ASSIGN_OR_RETURN(const bool apart, ChooseColumnsApart(sized, s));
   if (apart) {

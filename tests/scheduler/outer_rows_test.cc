@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "tests/support/expect_right.h"
@@ -317,6 +318,25 @@ TEST(OuterRows, FewColumns) {
 
 // Channels in front, and a mean of all pixels: a thread has its pixel's classes, and SMs are full
 // of threads.
+// A product of low rank with what it is added to, which lies as all rows do: where vectors divide a
+// row of the result, none has elements of two, and factors come in vectors.
+TEST(OuterRows, FactorsWithoutSomeOfTheRowsAxes) {
+  constexpr char kText[] = R"(fusion low_rank {
+  symbol M
+  symbol D
+  input y: bf16[M, D]
+  input h: bf16[M, 4]
+  input b: bf16[4, D]
+  p = sum(cast(h, dtype=f32)[:, :, None] * cast(b, dtype=f32), axes=[1])
+  o = cast(cast(y, dtype=f32) + 2.0 * p, dtype=bf16)
+  output o
+})";
+  for (const auto& [m, d] : std::vector<std::pair<int64_t, int64_t>>{{3, 64}, {40, 520}, {7, 33}}) {
+    const GroupResult result = ExpectRight(kText, {.sizes = {{"M", m}, {"D", d}}});
+    EXPECT_EQ(absl::StrContains(result.kernel_text, "D_by8"), d % 8 == 0) << result.kernel_text;
+  }
+}
+
 TEST(OuterRows, FewColumnsThatOthersCross) {
   const std::string text = R"(fusion pixels {
   symbol B
