@@ -145,6 +145,17 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int l
   return s;
 }
 
+// Whether each CTA leaves one state, over all of its rows, of a result with these axes. Of what
+// keeps some columns or some axes of the rows, each row does.
+bool AreOfPlaces(const Fusion& group, const GroupShape& shape, const AxisSet& axes) {
+  for (uint32_t i = 0; i < group.num_exprs(); ++i) {
+    const bool of_rows =
+        shape.crosses[i] == Crossing::kSomeRows || shape.crosses[i] == Crossing::kSomeColumns;
+    if (of_rows && IsSubset(axes, shape.axes.kept(ExprId(i)))) return false;
+  }
+  return true;
+}
+
 // Gives warps that would share fewer states of a result than they are results of their own, as
 // where a CTA has a batch and leaves one.
 void HaveAStateEach(int64_t states, Schedule& s) {
@@ -203,9 +214,6 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
   trace.row_pieces = schedule.row_pieces();
   stages.push_back({shape, schedule, trace, ""});
   trace.finish = true;
-  // Of each place, or of rows, of which those that are in hand at once tell how many there may be.
-  const int64_t states =
-      shape.crosses_all_rows() ? trace.places : schedule.rows_at_once() * schedule.row_pieces();
   std::vector<AxisSet> kept;  // Of what is finished.
   for (ValId v : group.outputs()) {
     const AxisSet axes = shape.axes.axes(v);
@@ -214,8 +222,13 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
     const GroupShape finished = FinishedShape(shape, axes);
     const bool of_all = !shape.batch.empty() && !absl::c_binary_search(axes, shape.batch.front());
     const int lanes = of_all ? schedule.whole_lanes : schedule.finish_lanes;
+    // States of each place, or of rows, of which those that are in hand at once tell how many there
+    // may be.
+    const bool of_places = AreOfPlaces(group, shape, axes);
+    const int64_t states =
+        of_places ? trace.places : schedule.rows_at_once() * schedule.row_pieces();
     Schedule finish = FinishSchedule(schedule, finished, lanes, states);
-    if (shape.crosses_all_rows() && !of_all) HaveAStateEach(states, finish);
+    if (of_places && !of_all) HaveAStateEach(states, finish);
     stages.push_back(
         {finished, std::move(finish), trace, absl::StrCat("_finish", kept.size() - 1)});
   }

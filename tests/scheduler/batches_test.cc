@@ -11,6 +11,7 @@
 #include "scheduler/alternatives.h"
 #include "scheduler/choose.h"
 #include "scheduler/group_shape.h"
+#include "scheduler/scheduler.h"
 #include "scheduler/schedulers.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/sanitized.h"
@@ -266,6 +267,29 @@ TEST(Batches, SharedStatesOfAllBatches) {
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_GE(s->whole_lanes, 4) << s->ToString();
   ExpectRight(text, {.sizes = {{"A", 7}, {"B", 49}, {"C", 1}, {"N", 128}}});
+}
+
+// Beside sums over all of a batch, of which each CTA leaves a state, one that keeps some columns,
+// of which each row does: many threads merge these.
+TEST(Batches, StatesOfRowsBesideThoseOfCtas) {
+  const std::string text = R"(fusion moments {
+  symbol A
+  symbol B
+  input x: f32[A, B, 4]
+  s = sigmoid(sum(x, axes=[2], keepdims=true))
+  m = sum(s * x, axes=[1])
+  c = sum(s[..., None] * x[:, :, :, None] * x[:, :, None, :], axes=[1])
+  output m
+  output c
+})";
+  for (const int64_t b : {1, 7, 300}) ExpectRight(text, {.sizes = {{"A", 3}, {"B", b}}});
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(
+      *group, SchedulerKind::kReduction, {.sizes = {64, 65536}, .device = *FindDevice("h200")});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->launches.size(), 3) << plan->schedule.ToString();
+  EXPECT_GT(plan->launches[1].kernel.SharedBytes(), 0);
 }
 
 TEST(Batches, TwoKindsAreRefused) {
