@@ -11,7 +11,8 @@ namespace seam {
 namespace {
 
 // How many divisions there are of indices for each element of a vector, where a tensor lacks axes
-// of others: element 8 q + v of all rows is column (8 q + v) % N of row (8 q + v) / N. And the
+// of others: of vectors of eight, element 8 q + v of all rows is column (8 q + v) % N of row
+// (8 q + v) / N. And the
 // symbols in the divisors.
 struct Divisions {
   int count = 0;

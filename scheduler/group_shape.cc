@@ -463,17 +463,21 @@ std::vector<AxisId> FollowedOrder(const std::vector<TensorOrder>& candidates,
   return best == nullptr ? std::vector<AxisId>() : best->order;
 }
 
-// Moves axes that all reductions keep and `memory` lacks behind the one that expressions have
-// before them among those that are kept, unless that lies fastest.
+// Moves short axes that all reductions keep and `memory` lacks behind the kept one that expressions
+// have before them, so that rows that differ in these alone are neighbours; not behind the fastest.
+// Of long ones, as those of a large matrix beside few rows, nothing is known: the other tensor may
+// be the one that is worth reading once.
 void PlaceBesideSharers(const std::vector<ExprId>& reductions, const AxisMap& axes,
                         const std::vector<AxisId>& memory, const std::vector<AxisId>& logical,
                         std::vector<AxisId>& order) {
+  constexpr int64_t kShort = 64;
   std::optional<AxisId> before;
   for (AxisId a : logical) {
     const bool is_kept = absl::c_all_of(
         reductions, [&](ExprId e) { return absl::c_binary_search(axes.kept(e), a); });
     if (!is_kept || !Contains(order, a)) continue;
-    if (before && !Contains(memory, a) && *before != order.back()) {
+    const bool is_short = RangeOf(axes.extent(a)).hi <= kShort;
+    if (before && is_short && !Contains(memory, a) && *before != order.back()) {
       std::erase(order, a);
       order.insert(absl::c_find(order, *before) + 1, a);
     }
@@ -551,9 +555,8 @@ absl::StatusOr<GroupShape> ShapeOf(const Fusion& group, AxisMap of_group, std::v
       if (common == of_input && order.size() > memory.size()) memory = std::move(order);
     }
   }
-  // Axes that it lacks are slower; expressions know their order. But where rows have one behind an
-  // axis that it has, as the outputs of a small product, rows that read the same of it are
-  // neighbours, and read it once.
+  // Axes that it lacks are slower; expressions know their order. But rows that read the same of it,
+  // as the few outputs of a small product, are neighbours.
   std::vector<AxisId> logical;
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const ExprId e(i);

@@ -146,7 +146,8 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int l
 }
 
 // Whether each CTA leaves one state, over all of its rows, of a result with these axes. Of what
-// keeps some columns or some axes of the rows, each row does.
+// keeps some columns or some axes of the rows, each row does; a result with fewer axes than these
+// counts as one of them.
 bool AreOfPlaces(const Fusion& group, const GroupShape& shape, const AxisSet& axes) {
   for (uint32_t i = 0; i < group.num_exprs(); ++i) {
     const bool of_rows =

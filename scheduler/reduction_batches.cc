@@ -15,7 +15,7 @@ namespace seam::reduction {
 namespace {
 
 // As many warps with rows of their own as share a batch's rows evenly, or false.
-bool ShareEvenly(int64_t rows, Schedule& s) {
+bool DivideEvenly(int64_t rows, Schedule& s) {
   Schedule t = s;
   for (; t.row_warps >= 1; --t.row_warps) {
     if (rows % t.rows_per_cta() != 0) continue;
@@ -30,8 +30,8 @@ bool ShareEvenly(int64_t rows, Schedule& s) {
 void DivideBatch(int64_t rows, Schedule& s) {
   constexpr double kMostIdle = 0.15;
   if (s.takes_whole_sets()) {
-    if (ShareEvenly(rows, s)) return;
-    while (s.blocks && !ShareEvenly(rows, s)) {
+    if (DivideEvenly(rows, s)) return;
+    while (s.blocks && !DivideEvenly(rows, s)) {
       s.lanes_per_row *= 2;
       s.registers = (s.registers + 1) / 2;
     }

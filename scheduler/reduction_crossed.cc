@@ -175,9 +175,9 @@ bool ShareShortUnevenly(const KeptRows& rows, int64_t vectors, int states, Sched
 
 // Rows of 16-bit data that leave threads idle, in whole warps: two or three vectors a thread where
 // a CTA has few enough threads for another one beside it on an SM, three where it has not, and
-// instead of four of which a row has fewer; of shifted rows two of short ones, and four where two
-// take 320 to 512 threads. False: they do well as they are.
-// Source: docs/schedulers.md, "Rows of any length".
+// instead of four of which a row has fewer; of shifted rows two of short ones, three of two
+// states a column where two take 288 threads, and four where two take 320 to 512. False: they do
+// well as they are. Source: docs/schedulers.md, "Rows of any length".
 bool ShareCrossedUnevenly(const KeptRows& rows, int64_t vectors, int states, Schedule& s) {
   constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512,
                 kMostOfOneState = 576;

@@ -95,15 +95,15 @@ bool ShareWarp(const SizedGroup& sized, int64_t vectors, Schedule& s) {
 
 // Vectors that a thread may have of rows beside weights of wider elements, and the registers that
 // this takes, in order of preference.
-struct NarrowShare {
+struct VectorShare {
   int vectors, words;
 };
-absl::Span<const NarrowShare> NarrowSharesFor(const SizedGroup& sized, const KeptRows& rows,
+absl::Span<const VectorShare> VectorSharesFor(const SizedGroup& sized, const KeptRows& rows,
                                               bool shift) {
-  static constexpr NarrowShare kInputs[] = {{6, 64}, {8, 72}, {5, 56}, {7, 64}};
-  static constexpr NarrowShare kOneWord[] = {{5, 40}, {6, 40}, {8, 56}, {7, 56}};
-  static constexpr NarrowShare kShifted[] = {{8, 48}, {5, 44}, {6, 48}};
-  static constexpr NarrowShare kEven[] = {{5, 40}, {6, 48}, {8, 64}, {7, 64}};
+  static constexpr VectorShare kInputs[] = {{6, 64}, {8, 72}, {5, 56}, {7, 64}};
+  static constexpr VectorShare kOneWord[] = {{5, 40}, {6, 40}, {8, 56}, {7, 56}};
+  static constexpr VectorShare kShifted[] = {{8, 48}, {5, 44}, {6, 48}};
+  static constexpr VectorShare kEven[] = {{5, 40}, {6, 48}, {8, 64}, {7, 64}};
   if (sized.large_inputs > 1) return kInputs;
   if (rows.AlikeWords() <= kManyWeights) return kOneWord;
   return shift ? absl::MakeConstSpan(kShifted) : kEven;
@@ -121,7 +121,7 @@ bool ShareBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, Sched
       static_cast<double>(sized.columns * sized.widest_bytes * sized.large_inputs);
   std::optional<Schedule> best;
   double best_score = 0;
-  for (const NarrowShare& share : NarrowSharesFor(sized, rows, s.shift)) {
+  for (const VectorShare& share : VectorSharesFor(sized, rows, s.shift)) {
     const int threads = ThreadsFor(vectors, share.vectors);
     if (threads > kMostThreads || (s.shift && threads > 32 && threads < kLeastShifted)) continue;
     Schedule t = s;
@@ -208,16 +208,17 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
     return;
   }
   if (s.registers != 4) return;
-  // Five of CTAs of six warps spill with as many CTAs.
+  // Five vectors a thread of six warps spill where as many CTAs share an SM; six do not.
   const bool in_sixes = ThreadsFor(vectors, 5) == 192;
-  Schedule five = s;
-  GiveThreads(std::max(32, ThreadsFor(vectors, in_sixes ? 6 : 5)), in_sixes ? 6 : 5, five);
-  five.row_warps = std::max(1, 4 / five.warps_per_row);
-  five.min_ctas_per_sm =
-      std::max(1, 65536 / (five.threads() * (in_sixes ? kTwoWarpsWords : kWords)));
+  const int each = in_sixes ? 6 : 5;
+  Schedule fewer = s;
+  GiveThreads(std::max(32, ThreadsFor(vectors, each)), each, fewer);
+  fewer.row_warps = std::max(1, 4 / fewer.warps_per_row);
+  fewer.min_ctas_per_sm =
+      std::max(1, 65536 / (fewer.threads() * (in_sixes ? kTwoWarpsWords : kWords)));
   const auto rows_at_once = [](const Schedule& t) { return t.min_ctas_per_sm * t.row_warps; };
   const int64_t threads = int64_t{s.lanes_per_row} * s.warps_per_row;
-  if (rows_at_once(five) > rows_at_once(s) || threads * 4 * 3 > vectors * 4) s = five;
+  if (rows_at_once(fewer) > rows_at_once(s) || threads * 4 * 3 > vectors * 4) s = fewer;
 }
 
 // Shifted rows of 32-bit data that have too little under way: as many vectors a thread as have
@@ -227,7 +228,7 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
 // length". An RMS norm's do as well with what they have.
 void ShareWideShifted(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Vectors, and registers beside those of the row that do not spill.
-  constexpr Share kShares[] = {{3, 24, 0}, {4, 24, 0}, {5, 36, 0}, {6, 32, 0}, {8, 36, 0}};
+  static constexpr VectorShare kShares[] = {{3, 24}, {4, 24}, {5, 36}, {6, 32}, {8, 36}};
   constexpr double kEnoughBytes = 85000, kMissing = 0.3, kIdle = 0.1, kOfTwoCtas = 0.965,
                    kOfThreads = 6e-5, kWeightedBytes = 45000, kBareBytes = 70000;
   constexpr int kFewThreads = 700, kManyThreads = 1280, kMostThreads = 768, kEnoughCtas = 3;
@@ -254,13 +255,13 @@ void ShareWideShifted(const SizedGroup& sized, const KeptRows& rows, Schedule& s
     return;
   }
   double best = score(s);
-  for (const Share& share : kShares) {
+  for (const VectorShare& share : kShares) {
     Schedule t = s;
-    const int threads = ThreadsFor(vectors, share.registers);
+    const int threads = ThreadsFor(vectors, share.vectors);
     if (threads < 32 || threads > kMostThreads) continue;
-    GiveThreads(threads, share.registers, t);
+    GiveThreads(threads, share.vectors, t);
     t.row_warps = std::max(1, 4 / t.warps_per_row);
-    const double words = rows.Words(share.registers, t) + rows.KeptWords(t) + share.least;
+    const double words = rows.Words(share.vectors, t) + rows.KeptWords(t) + share.words;
     t.min_ctas_per_sm = static_cast<int>(std::min<double>(
         device.registers_per_sm / (t.threads() * words), device.max_threads_per_sm / t.threads()));
     if (t.min_ctas_per_sm < 1 || score(t) <= best) continue;

@@ -61,15 +61,24 @@ struct ValueKnowledge {
   absl::StatusOr<SizeHints> sizes;  // In the types in which values cross.
 };
 
-CrossingTypes TypesOf(const Fusion& fusion, const ValueFacts& facts,
+CrossingTypes TypesOf(const Fusion& fusion, const ValueFacts& facts, const std::vector<bool>& kept,
                       const SegmentOptions& options) {
-  return CrossingTypes::Find(fusion, facts, LeaveOutDeadCode(fusion, IsEnabled(options, "dead")),
-                             NarrowingOf(options));
+  return CrossingTypes::Find(fusion, facts, kept, NarrowingOf(options));
+}
+
+std::vector<bool> KeptBy(const Fusion& fusion, const SegmentOptions& options) {
+  return LeaveOutDeadCode(fusion, IsEnabled(options, "dead"));
+}
+
+CrossingTypes KnownTypes(const Fusion& fusion, const SegmentOptions& options) {
+  const std::vector<bool> kept = KeptBy(fusion, options);
+  return TypesOf(fusion, FactsOf(fusion, kept), kept, options);
 }
 
 ValueKnowledge KnowledgeOf(const Fusion& fusion, const SegmentOptions& options) {
-  ValueFacts facts = FactsOf(fusion, LeaveOutDeadCode(fusion, IsEnabled(options, "dead")));
-  const CrossingTypes types = TypesOf(fusion, facts, options);
+  const std::vector<bool> kept = KeptBy(fusion, options);
+  ValueFacts facts = FactsOf(fusion, kept);
+  const CrossingTypes types = TypesOf(fusion, facts, kept, options);
   return {std::move(facts), SizeHints::Create(fusion, options.sizes, &types)};
 }
 
@@ -151,7 +160,7 @@ absl::StatusOr<Segmentation> SegmentWithLog(const Fusion& fusion, const Schedula
         std::make_shared<const AxisMap>(AxisMap::Build(canonical, Identity(order)));
     const ValueKnowledge values = knowing.get();
     if (!values.sizes.ok()) return values.sizes.status();
-    types = Beside(fusion.num_exprs(), [&] { return TypesOf(fusion, FactsOf(fusion), options); });
+    types = Beside(fusion.num_exprs(), [&] { return KnownTypes(fusion, options); });
     cut = CutCanonical(canonical, canonical_axes, values.facts, *values.sizes, guard, options);
     if (!cut.ok()) return cut.status();
     axes = std::make_shared<const AxisMap>(canonical_axes->For(fusion, Inverse(order)));

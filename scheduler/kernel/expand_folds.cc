@@ -352,7 +352,8 @@ bool Expander::FoldAcrossThreads(const std::vector<Accumulator>& accumulators) {
     return true;
   }
   // The compiler loads all states of an unrolled loop at once, of two such loops those of both:
-  // beside the ends of rows there are no registers for that, where many CTAs share an SM.
+  // beside the ends of rows there are no registers for that, where many CTAs share an SM, nor for
+  // those of many warps.
   constexpr int kFew = 4, kMany = 16;
   for (size_t i = 0; i < accumulators.size(); ++i) {
     const bool many = i > 0 || at_.column_warps >= kMany;

@@ -286,10 +286,11 @@ TEST(Batches, StatesOfRowsBesideThoseOfCtas) {
   const absl::StatusOr<Fusion> group = ParseFusion(text);
   ASSERT_TRUE(group.ok()) << group.status();
   const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(
-      *group, SchedulerKind::kReduction, {.sizes = {64, 65536}, .device = *FindDevice("h200")});
+      *group, SchedulerKind::kReduction, {.sizes = {8192, 128}, .device = *FindDevice("h200")});
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_EQ(plan->launches.size(), 3) << plan->schedule.ToString();
   EXPECT_GT(plan->launches[1].kernel.SharedBytes(), 0);
+  EXPECT_EQ(plan->launches[2].kernel.SharedBytes(), 0);
 }
 
 TEST(Batches, TwoKindsAreRefused) {

@@ -241,7 +241,16 @@ TEST(Heuristics, WideRowsOfOddLengthsKeepMemoryBusy) {
     const Schedule t = ExpectLaunchable(backward, (1 << 28) / n, n, h200).schedule;
     EXPECT_GE(t.min_ctas_per_sm * t.rows_per_cta() * t.stages * n * 8 / t.cluster, 60 * 1024)
         << n << t.ToString();
+    const int least = n > 2048 && n <= 3072 ? 2 : 1;
+    EXPECT_GE(t.min_ctas_per_sm, least) << n << t.ToString();
   }
+  // Of 16-bit data where as many vectors as at other lengths spilled, or left too little under way.
+  const Schedule sixes = ExpectLaunchable(kLayerNorm, (1 << 28) / 7277, 7277, h200).schedule;
+  EXPECT_GE(sixes.min_ctas_per_sm * 7277 * 2, 80000) << sixes.ToString();
+  const Schedule threes =
+      ExpectLaunchable(LayerNormBackward(true), (1 << 28) / 4555, 4555, h200).schedule;
+  EXPECT_EQ(threes.registers, 3) << threes.ToString();
+  EXPECT_EQ(threes.min_ctas_per_sm, 2) << threes.ToString();
 }
 
 // Four neighbours that begin at a multiple of four are one call of the random generator; of shifted

@@ -316,8 +316,6 @@ TEST(OuterRows, FewColumns) {
   }
 }
 
-// Channels in front, and a mean of all pixels: a thread has its pixel's classes, and SMs are full
-// of threads.
 // A product of low rank with what it is added to, which lies as all rows do: where vectors divide a
 // row of the result, none has elements of two, and factors come in vectors.
 TEST(OuterRows, FactorsWithoutSomeOfTheRowsAxes) {
@@ -337,6 +335,8 @@ TEST(OuterRows, FactorsWithoutSomeOfTheRowsAxes) {
   }
 }
 
+// Channels in front, and a mean of all pixels: a thread has its pixel's classes, and SMs are full
+// of threads.
 TEST(OuterRows, FewColumnsThatOthersCross) {
   const std::string text = R"(fusion pixels {
   symbol B
