@@ -26,7 +26,7 @@ constexpr int kMaxRecompute = 8;
 constexpr int kMaxWindowOfRows = 20;
 // A byte of traffic is worth as many instructions: an H200's SMs issue 132 x 4 x 32 a cycle, about
 // 3e13 a second, and it moves 4.8e12 bytes. That is for what comes on top of the traffic.
-constexpr double kInstructionsPerByte = 6;
+constexpr double kAddedInstructionsPerByte = 6;
 
 constexpr Scheduler kSchedulers[] = {
     {SchedulerKind::kAlias, "views of inputs; nothing is launched", alias::CanSchedule,
@@ -123,7 +123,7 @@ double RealGuard::FractionOfPeak(const Fusion& fusion, const AxisMap& axes, cons
 }
 
 double RealGuard::BytesOfArithmetic(const Fusion& fusion, ExprId e) const {
-  return kernel::InstructionsOf(fusion.op(e)) / kInstructionsPerByte;
+  return kernel::InstructionsOf(fusion.op(e)) / kAddedInstructionsPerByte;
 }
 
 Decision RealGuard::CanScheduleIslands(const Fusion& fusion, const AxisMap& axes,

@@ -18,14 +18,12 @@ using Keep = AxisSetTable::Keep;
 
 namespace {
 
-constexpr size_t kNamedReductions = 16;
-
 std::vector<ExprId> JoinReductions(const std::vector<ExprId>& a, const std::vector<ExprId>& b) {
   if (b.empty()) return a;
   std::vector<ExprId> all;
   all.reserve(a.size() + b.size());
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
-  if (all.size() > kNamedReductions) all.resize(kNamedReductions);
+  if (all.size() > GroupSummary::kNamedReductions) all.resize(GroupSummary::kNamedReductions);
   return all;
 }
 

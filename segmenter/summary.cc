@@ -11,7 +11,6 @@
 namespace seam {
 namespace {
 
-constexpr size_t kNamedReductions = 16;
 constexpr double kLogUnit = 65536;
 
 }  // namespace
@@ -194,7 +193,7 @@ GroupSummary Summarize(const Fusion& fusion, const AxisMap& axes, const ValueFac
       AddToAntichain(upstream, k, is_within);
       AddToAntichain(kept, k, std::equal_to<>());
       ++s.num_reductions;
-      if (s.reductions.size() < kNamedReductions) s.reductions.push_back(e);
+      if (s.reductions.size() < GroupSummary::kNamedReductions) s.reductions.push_back(e);
     }
     for (int r = 0; r < fusion.num_results(e); ++r)
       values.push_back({fusion.result(e, r), false, 0, upstream});

@@ -58,6 +58,7 @@ struct GroupSummary {
   int64_t moved_bytes = 0;
   // For prices: the expressions that reduce, ascending, at most the first 16 (for reasons), and the
   // dtype sizes.
+  static constexpr size_t kNamedReductions = 16;
   std::vector<ExprId> reductions;
 
   AxisSet GridAxes() const;  // P: intersection of spaces and held; empty if there are no spaces.

@@ -17,7 +17,7 @@ namespace seam::kernel {
 namespace {
 
 // What a thread brings at once.
-constexpr int kLeastBytes = 4, kMostBytes = 16;
+constexpr int kLeastBytes = 4, kMostCopyBytes = 16;
 // Vectors from which on a pass over them is a loop: unrolled, compilers load many ahead of their
 // use and run out of registers.
 constexpr int kRolled = 8;
@@ -70,7 +70,7 @@ void Expander::BringOwnRows(SymInt turn) {
     const SymInt predicate = SymAnd(inside, SymAnd(in_turn, of_rows));
     if (predicate.is_same(0)) continue;
     OverUnits([&, &from = row, &load = value] {
-      const int width = std::min(access.width, kMostBytes / DTypeBytes(load.dtype));
+      const int width = std::min(access.width, kMostCopyBytes / DTypeBytes(load.dtype));
       for (int part = 0; part < vector_; part += width) {
         w_.Emit(AsyncLoad{from.array, InAsync(turn) + part, load.buffer, access.base + part, width,
                           predicate});
