@@ -11,9 +11,8 @@ namespace seam {
 namespace {
 
 // How many divisions there are of indices for each element of a vector, where a tensor lacks axes
-// of others: of vectors of eight, element 8 q + v of all rows is column (8 q + v) % N of row
-// (8 q + v) / N. And the
-// symbols in the divisors.
+// of others, and the symbols in the divisors. Of vectors of eight, element 8 q + v of all rows is
+// column (8 q + v) % N of row (8 q + v) / N.
 struct Divisions {
   int count = 0;
   std::vector<const SymNode*> symbols;

@@ -270,8 +270,11 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const A
     return s;
   }
   if (s.outer && s.vector > 1) {
+    const size_t known = s.facts.size();
     SEAM_RETURN_IF_ERROR(SpareDivisions(sized, /*may_pin=*/false, s));
-    SEAM_ASSIGN_OR_RETURN(rows, KeptRows::Of(sized, s));
+    if (s.facts.size() > known) {
+      SEAM_ASSIGN_OR_RETURN(rows, KeptRows::Of(sized, s));
+    }
   }
   SEAM_ASSIGN_OR_RETURN(const bool apart, ChooseColumnsApart(sized, s));
   if (apart) {

@@ -56,8 +56,8 @@ struct GroupSummary {
   int num_tensors = 0;
   // Bytes that it would move at the sizes that prices are for; 0 where nobody has counted them.
   int64_t moved_bytes = 0;
-  // For prices: the expressions that reduce, ascending, at most the first 16 (for reasons), and the
-  // dtype sizes.
+  // For prices: the expressions that reduce, ascending, at most the first so many (for reasons),
+  // and the dtype sizes.
   static constexpr size_t kNamedReductions = 16;
   std::vector<ExprId> reductions;
 
