@@ -307,6 +307,9 @@ absl::StatusOr<std::vector<GroupReport>> Executable::Impl::CompileFor(
       const LaunchPlan& plan = variant->plan();
       report.schedule = plan.schedule.ToString();
       report.origin = planner.step(g).origin;
+      const std::vector<int64_t>& elements = planner.step(g).sizes.workspace_elements;
+      for (size_t i = 0; i < elements.size(); ++i)
+        report.partial_bytes += elements[i] * DTypeBytes(plan.workspaces[i].dtype);
       for (const Guard& guard : plan.guards) {
         report.guards.push_back(absl::StrCat(guard.condition.ToString(), "  # ", guard.reason));
       }

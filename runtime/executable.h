@@ -114,6 +114,8 @@ struct GroupReport {
                                       // empty where there is nothing to choose.
   std::string text;                   // The group as a graph.
   std::vector<std::string> guards;    // "N <= 4096  # reason"
+  int64_t partial_bytes = 0;          // Of partial states, written and read again between launches
+                                      // or phases, beside the group's traffic.
   std::vector<KernelReport> kernels;  // None: nothing is launched, or a library call.
 };
 

@@ -128,6 +128,8 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
     changes.push_back(
         absl::StrCat(instead.registers, " vectors a thread instead of ", chosen.registers));
   }
+  if (instead.points < chosen.points)
+    changes.push_back(absl::StrCat(instead.points, " points a thread instead of ", chosen.points));
   if (instead.one_launch != chosen.one_launch) changes.push_back("two kernels instead of one");
   if (instead.min_ctas_per_sm < chosen.min_ctas_per_sm) {
     changes.push_back(absl::StrCat("at least ", instead.min_ctas_per_sm, " CTAs an SM instead of ",
@@ -196,15 +198,31 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
   SEAM_ASSIGN_OR_RETURN(choice.chosen, ChooseByHeuristic(as, context));
   Schedule schedule = *choice.chosen;
   std::string origin = IsTunable(as) ? "chosen by the heuristic" : "";
+  const auto note = [&](const std::string& why) {
+    for (std::string* text : {&origin, &choice.origin})
+      absl::StrAppend(text, text->empty() ? "" : "; ", why);
+  };
   const auto it = absl::c_find_if(eased, [&](const Eased& e) { return e.chosen == schedule; });
   if (it != eased.end() && it->instead != schedule) {
-    const std::string fewer =
-        absl::StrCat(WhatIsEasier(schedule, it->instead), ", with which it would spill registers");
+    note(
+        absl::StrCat(WhatIsEasier(schedule, it->instead), ", with which it would spill registers"));
     schedule = it->instead;
-    for (std::string* text : {&origin, &choice.origin})
-      absl::StrAppend(text, text->empty() ? "" : "; ", fewer);
   }
   SEAM_ASSIGN_OR_RETURN(choice.variant, FindOrLower(schedule, origin));
+  if (!CheckRoom(choice.variant->plan(), context.device).ok()) {
+    for (const Schedule& easier : EasierSchedules(schedule, context.device)) {
+      const std::string why = absl::StrCat(WhatIsEasier(schedule, easier),
+                                           ", with which it would take more shared memory than a "
+                                           "CTA has");
+      const absl::StatusOr<std::shared_ptr<Variant>> variant =
+          FindOrLower(easier, absl::StrCat(origin, "; ", why));
+      if (!variant.ok() || !CheckRoom((*variant)->plan(), context.device).ok()) continue;
+      note(why);
+      schedule = easier;
+      choice.variant = *variant;
+      break;
+    }
+  }
   // How large the terms of its indices are, only the kernel says.
   if (HasIndex32(schedule) && !choice.variant->Sizes(context.sizes).ok()) {
     SEAM_ASSIGN_OR_RETURN(const std::shared_ptr<Variant> wide,

@@ -87,6 +87,11 @@ std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& devic
     easier.push_back(*t);
     fewest = *t;
   }
+  Schedule fewer = s;
+  while (fewer.points > 1) {
+    fewer.points /= 2;
+    easier.push_back(fewer);
+  }
   for (const Schedule& t : {s, fewest}) {
     if (!t.one_launch || absl::c_linear_search(easier, Apart(t))) continue;
     easier.push_back(Apart(t));

@@ -1,6 +1,7 @@
 // Schedules whose threads have more registers, or need less. How many a kernel needs only its
 // compiler knows: the heuristics estimate it, and where NVRTC then says that a kernel spills, these
-// are the next schedules to try.
+// are the next schedules to try; and where its threads leave more for each other than the shared
+// memory of a CTA holds.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -25,9 +26,9 @@ std::optional<Schedule> WithMoreRegisters(const Schedule& s, const DeviceInfo& d
 std::optional<Schedule> WithFewerVectors(const Schedule& s);
 
 // What to try instead of `s`, in this order: fewer CTAs an SM, half of them at least, since they
-// hide more than it costs to spill a little; fewer vectors a thread, half of them at least; and a
-// kernel of its own for what this one finishes. Of islands: a launch for each,
-// then with the last of these for each.
+// hide more than it costs to spill a little; fewer vectors a thread, half of them at least; fewer
+// points a thread; and a kernel of its own for what this one finishes. Of islands: a launch for
+// each, then with the last of these for each.
 std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device);
 
 }  // namespace seam

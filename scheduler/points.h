@@ -10,7 +10,7 @@
 namespace seam {
 
 // Elements at most of an axis of which a thread may have all (Schedule::all_of).
-inline constexpr int64_t kMostOfAll = 4;
+inline constexpr int64_t kMostOfAll = 128;
 
 // The shape whose rows are so many neighbours of `shape`'s, along the axes that the schedule says.
 // Where the fastest axis of the rows has fewer, the next slower one has the rest. Error:

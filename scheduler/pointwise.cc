@@ -17,6 +17,7 @@
 #include "scheduler/kernel/access.h"
 #include "scheduler/schedulers.h"
 #include "scheduler/stencils.h"
+#include "scheduler/steps.h"
 #include "scheduler/trace.h"
 #include "scheduler/unrolled.h"
 #include "scheduler/workload.h"
@@ -138,6 +139,7 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   const int64_t per_wave = int64_t{context.device.sms} * 256 * s.vector;
   if (sized.columns <= 1) s.row_warps = sized.rows >= per_wave ? 8 : 4;
   SEAM_ASSIGN_OR_RETURN(s, FitStencil(sized, std::move(s)));
+  SEAM_ASSIGN_OR_RETURN(s, OrAllSteps(sized, std::move(s)));
   if (sized.columns > 1) {
     ArrangeColumns(sized, s);
   } else {

@@ -57,9 +57,9 @@ std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, Exp
   if (kept == Difference(space, rows)) return Crossing::kRows;
   if (IsSubset(rows, kept)) return std::nullopt;
   const AxisSet both = Union(kept, rows);
-  if (!IsWidest(group, axes, both)) return Crossing::kSomeColumns;
   // A row's states would be as many as its columns: CTAs keep them for the rows of a batch.
-  return both == space ? std::make_optional(Crossing::kRows) : std::nullopt;
+  if (both == space) return Crossing::kRows;
+  return IsWidest(group, axes, both) ? std::nullopt : std::make_optional(Crossing::kSomeColumns);
 }
 
 // The axes of these rows that reductions across them keep; nothing where these differ.

@@ -7,8 +7,9 @@
 #include "ir/status.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/lower.h"
+#include "scheduler/point_loads.h"
 #include "scheduler/points.h"
-#include "scheduler/trace.h"
+#include "scheduler/small_products.h"
 #include "scheduler/workload.h"
 
 namespace seam {
@@ -17,78 +18,7 @@ namespace {
 constexpr int kMostTried = 16;         // Points of a thread, by tuning.
 constexpr double kMostHeldWords = 64;  // Of what its points load, to be held at once.
 constexpr int kWindow = 3;             // Loads of one tensor, at least.
-
-// What a thread loads.
-struct Loads {
-  std::vector<int> of_buffer;  // How often it loads of each.
-  int count = 0;
-  int of_rows = 0;   // Of these, what each row has of its own: no weights.
-  double words = 0;  // Registers of its vectors as they come from memory, in one pass.
-  TracedKernel traced;
-
-  int Most() const { return of_buffer.empty() ? 0 : *absl::c_max_element(of_buffer); }
-};
-
-absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s) {
-  Loads loads;
-  SEAM_ASSIGN_OR_RETURN(loads.traced, TraceWith(sized, s));
-  const kernel::TileKernel& tile = loads.traced.tile;
-  loads.of_buffer.resize(tile.buffers.size());
-  std::vector<double> of_space(tile.spaces.size());
-  double of_all = 0;
-  for (const kernel::TileValue& value : tile.values) {
-    if (value.kind != kernel::TileKind::Load) continue;
-    const double words = s.vector * DTypeBytes(value.dtype) / 4.0;
-    const bool of_row = tile.row.is_symbolic() && kernel::DependsOn(value.index, tile.row);
-    const auto space = absl::c_find_if(tile.spaces, [&](const kernel::TileSpace& space) {
-      return space.column.is_symbolic() && kernel::DependsOn(value.index, space.column);
-    });
-    if (space != tile.spaces.end()) {
-      of_space[space - tile.spaces.begin()] += words;
-    } else if (of_row) {
-      of_all += words;
-    } else {
-      continue;
-    }
-    ++loads.count;
-    loads.of_rows += of_row;
-    ++loads.of_buffer[value.buffer];
-  }
-  loads.words = of_all + (of_space.empty() ? 0 : *absl::c_max_element(of_space));
-  return loads;
-}
-
-// The same with several points a thread; nothing where they are too much for one kernel, or where
-// it does not show that they read what is reduced in their own rows.
-absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, const Schedule& s) {
-  constexpr size_t kMostOperations = 12288;  // Of a thread: more take the compiler long.
-  absl::StatusOr<Loads> loads = LoadsOf(sized, s);
-  if (absl::IsResourceExhausted(loads.status()) || absl::IsUnimplemented(loads.status()))
-    return std::nullopt;
-  SEAM_RETURN_IF_ERROR(loads.status());
-  const auto of_value = static_cast<size_t>(s.vector) * s.registers;
-  if (loads->traced.tile.values.size() * of_value > kMostOperations) return std::nullopt;
-  return *std::move(loads);
-}
-
-// The schedule with `points` a thread along an axis of rows, and all of another one with each, if
-// they divide the rows.
-absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
-                                                   int along, int points, int all_of = -1) {
-  Schedule with = s;
-  with.points = points;
-  with.along = along;
-  with.all_of = all_of;
-  const absl::StatusOr<GroupShape> shape = PointsAsOneRow(*sized.group, sized.shape, with);
-  if (!shape.ok()) return std::nullopt;
-  for (const auto& [axis, of_axis] : shape->along) {
-    const SymInt extent = shape->axes.extent(axis);
-    SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, extent));
-    if (elements == 0 || elements % of_axis != 0) return std::nullopt;
-    AddMultiples(sized, FreeSymbols(extent), of_axis, with);
-  }
-  return with;
-}
+constexpr int kMostOfEach = 4;         // Elements of an axis of which each thread has all.
 
 // What points of a thread have in common.
 enum class Shared : uint8_t {
@@ -315,7 +245,7 @@ absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
   for (int few = s.tiles ? 0 : 1; few <= last; ++few) {
     const std::optional<int64_t> of_all =
         sized.shape.axes.extent(sized.shape.rows[few]).maybe_int();
-    if (!of_all || *of_all < 2 || *of_all > kMostOfAll) continue;
+    if (!of_all || *of_all < 2 || *of_all > kMostOfEach) continue;
     const int along = few == last ? last - 1 : last;
     if (along >= 0) SEAM_RETURN_IF_ERROR(add(along, few));
   }
@@ -399,51 +329,13 @@ absl::StatusOr<Schedule> FitStencil(const SizedGroup& sized, Schedule s) {
   return s;
 }
 
-// Short rows that read the same again and again, a matrix for each of many vectors, of which a CTA
-// moves so little that neither memory nor beginning CTAs is what takes time: several to a thread,
-// along the axis along which they load the least. `one`: what a row loads; of more than two tensors
-// threads held too much.
-absl::StatusOr<Schedule> FitShortRows(const SizedGroup& sized, const Loads& one, Schedule s) {
-  constexpr double kCtaBytes = 1024, kMostOfAll = 0.85;
-  constexpr int kMostElements = 64, kCtasOfSm = 16, kMostLanes = 4, kMostLoads = 2;
-  SEAM_ASSIGN_OR_RETURN(const int64_t bytes, MovedBytes(sized));
-  const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
-  const int lanes = s.lanes_per_row * s.warps_per_row;
-  if (lanes > kMostLanes || one.count > kMostLoads || s.grid > 0 || s.blocks || s.shift ||
-      static_cast<double>(bytes) >= kCtaBytes * static_cast<double>(ctas)) {
-    return s;
-  }
-  Schedule several = s;
-  several.registers = static_cast<int>(CeilDivide(VectorsOf(sized, s), lanes));
-  several.min_ctas_per_sm = 0;
-  for (int rows = kMostPoints; rows > 1; rows /= 2) {
-    if (rows * several.registers * several.vector > kMostElements ||
-        ctas / rows < kCtasOfSm * sized.context.device.sms) {
-      continue;
-    }
-    std::optional<Schedule> best;
-    double fewest = kMostOfAll * rows * one.count;
-    for (int along = 0; along < static_cast<int>(sized.shape.rows.size()); ++along) {
-      SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
-                            WithPoints(sized, several, along, rows));
-      if (!with) continue;
-      SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
-      if (!loads || loads->count >= fewest) continue;
-      best = with;
-      fewest = loads->count;
-    }
-    if (best) return *best;
-  }
-  return s;
-}
-
 absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
   Schedule two = s;
   two.points = 2;
   if (!s.persistent || s.outer || sized.shape.crossed() || !CheckSchedule(two).ok()) return s;
   const bool single = s.vector == 1;
   SEAM_ASSIGN_OR_RETURN(Loads loads, LoadsOf(sized, s));
-  if (loads.Most() < kWindow && !single) return FitShortRows(sized, loads, std::move(s));
+  if (loads.Most() < kWindow && !single) return FitSmallProducts(sized, loads, std::move(s));
   const bool large = IsLarge(sized, s, loads);
   const int most_elements = large || single ? 16 : 64;
   Schedule one = s;

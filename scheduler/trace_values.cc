@@ -244,6 +244,41 @@ absl::StatusOr<TileId> Tracer::View(ExprId e, ValId v, const Index& index, SymIn
   }
 }
 
+// Whether the pieces of a concatenation are computed from each other, or from the same again and
+// again, as the steps of a loop are that someone has written one by one: what all of them need,
+// each for itself, is several times what they need together. Linear in the pieces times the
+// expressions in front of them, up to a limit, once.
+bool Tracer::AreSteps(ExprId e) {
+  constexpr int64_t kSeveral = 4, kMostVisits = 1 << 20;
+  const auto [it, is_new] = are_steps_.emplace(e, false);
+  if (!is_new) return it->second;
+  std::vector<uint32_t> last(group_.num_exprs());  // The piece that has needed it last, from 1 on.
+  std::vector<ExprId> open;
+  int64_t apart = 0, together = 0, visits = 0;
+  uint32_t piece = 0;
+  for (ValId of_piece : group_.operands(e)) {
+    ++piece;
+    const auto visit = [&](ValId v) {
+      const ExprId before = group_.definition(v);
+      if (!before.valid() || last[before.index()] == piece) return;
+      if (group_.info(before).op_class == OpClass::Elementwise) {
+        ++apart;
+        together += last[before.index()] == 0;
+      }
+      last[before.index()] = piece;
+      open.push_back(before);
+    };
+    visit(of_piece);
+    while (!open.empty() && ++visits < kMostVisits) {
+      const ExprId next = open.back();
+      open.pop_back();
+      if (!IsReduction(group_.info(next).op_class)) absl::c_for_each(group_.operands(next), visit);
+    }
+    open.clear();
+  }
+  return it->second = apart > kSeveral * together;
+}
+
 absl::StatusOr<TileId> Tracer::Concatenated(ExprId e, ValId v, const Index& index,
                                             SymInt predicate) {
   const int axis = group_.attributes(e).axes[0];
@@ -258,7 +293,12 @@ absl::StatusOr<TileId> Tracer::Concatenated(ExprId e, ValId v, const Index& inde
     if (Decide(inside) == false && (result || i > 0)) continue;
     Index at = index;
     at[axis] = index[axis] - begin;
-    SEAM_ASSIGN_OR_RETURN(TileId part, At(operands[i], at, SymAnd(predicate, inside)));
+    // Of steps, each in all that follow it, the only element is wanted wherever one of them is: so
+    // all of them share it.
+    const bool is_step = Extent(operands[i], axis).is_same(1) && AreSteps(e);
+    if (is_step) at[axis] = 0;
+    SEAM_ASSIGN_OR_RETURN(TileId part,
+                          At(operands[i], at, is_step ? predicate : SymAnd(predicate, inside)));
     result =
         result ? Map(OpKind::Where, group_.dtype(v), {IndexOf(inside, DType::Bool), part, *result})
                : part;

@@ -116,6 +116,7 @@ class Tracer {
   absl::StatusOr<TileId> Unrolled(ExprId e, ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> ReductionResult(ExprId e, ValId v, const Index& index);
   absl::StatusOr<TileId> View(ExprId e, ValId v, const Index& index, SymInt predicate);
+  bool AreSteps(ExprId e);
   absl::StatusOr<TileId> Concatenated(ExprId e, ValId v, const Index& index, SymInt predicate);
   absl::StatusOr<TileId> Indexed(ExprId e, ValId v, const Index& index, SymInt predicate);
 
@@ -160,6 +161,7 @@ class Tracer {
   // Per value the one that is traced instead: what is written twice is computed once.
   const std::vector<ValId> first_alike_;
   absl::flat_hash_map<std::string, TileId> memo_;
+  std::map<ExprId, bool> are_steps_;                    // Of concatenations.
   absl::flat_hash_map<uint64_t, SymInt> without_pads_;  // By the bits of a predicate.
 };
 

@@ -53,6 +53,7 @@ absl::StatusOr<std::string> WriteReports(const CompileArguments& options,
     g["id"] = group.group;
     g["scheduler"] = std::string(SchedulerName(group.scheduler));
     g["schedule"] = group.schedule;
+    g["partial_bytes"] = group.partial_bytes;
     g["origin"] = group.origin;
     g["guards"] = group.guards;
     // A group of views is one report an output.

@@ -67,6 +67,11 @@ absl::StatusOr<std::vector<GroupReport>> ReportsOf(const Cut& cut, const std::st
   return reports;
 }
 
+std::string ScheduleLine(const GroupReport& report) {
+  if (report.partial_bytes == 0) return report.schedule;
+  return absl::StrCat(report.schedule, "; partial states of ", FormatBytes(report.partial_bytes));
+}
+
 absl::StatusOr<std::string> MakePage(Cut& cut, const PageOptions& options) {
   bool compile = options.compile && cuda::Nvrtc::Get().ok();
   SEAM_ASSIGN_OR_RETURN(const DeviceInfo device, options.device.empty()
@@ -107,7 +112,7 @@ absl::StatusOr<std::string> MakePage(Cut& cut, const PageOptions& options) {
     // What copies an output that is an input belongs to no group.
     if (report.group >= html.code.size()) continue;
     GroupCode& code = html.code[report.group];
-    code.schedules.push_back(report.schedule);
+    code.schedules.push_back(ScheduleLine(report));
     code.guards.insert(code.guards.end(), report.guards.begin(), report.guards.end());
     for (const KernelReport& kernel : report.kernels) {
       KernelCode& k = code.kernels.emplace_back();

@@ -22,4 +22,7 @@ absl::StatusOr<std::string> MakePage(Cut& cut, const PageOptions& options);
 absl::StatusOr<std::vector<GroupReport>> ReportsOf(const Cut& cut, const std::string& device,
                                                    bool compile);
 
+// A group's schedule as a line, with what its kernels leave in partial states, if anything.
+std::string ScheduleLine(const GroupReport& report);
+
 }  // namespace seam::tool

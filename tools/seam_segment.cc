@@ -36,18 +36,23 @@ absl::StatusOr<std::string> Describe(const SegmentArguments& options,
     for (nlohmann::ordered_json& group : json["groups"]) {
       // More than one where a group is lowered in parts.
       std::vector<std::string> of_group;
+      int64_t partial_bytes = 0;
       for (const GroupReport& report : schedules) {
-        if (group["id"] == report.group) of_group.push_back(report.schedule);
+        if (group["id"] != report.group) continue;
+        of_group.push_back(report.schedule);
+        partial_bytes += report.partial_bytes;
       }
       group["schedule"] = absl::StrJoin(of_group, "; ");
+      group["partial_bytes"] = partial_bytes;
     }
     return json.dump(2) + "\n";
   }
   SEAM_ASSIGN_OR_RETURN(std::string text, DumpText(segmented, dump));
   if (schedules.empty()) return text;
   absl::StrAppend(&text, "\nschedules for ", options.page.device, ":\n");
-  for (const GroupReport& report : schedules)
-    absl::StrAppend(&text, "  group ", report.group, ": ", report.schedule, "\n");
+  for (const GroupReport& report : schedules) {
+    absl::StrAppend(&text, "  group ", report.group, ": ", ScheduleLine(report), "\n");
+  }
   return text;
 }
 

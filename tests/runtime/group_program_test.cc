@@ -1,5 +1,5 @@
-// A group's schedule where the heuristic's does not do: its kernels spill registers, or the terms
-// of their indices take more than 32 bits.
+// A group's schedule where the heuristic's does not do: its kernels spill registers, take more
+// shared memory than there is, or the terms of their indices more than 32 bits.
 #include "runtime/group_program.h"
 
 #include <gmock/gmock.h>
@@ -64,6 +64,40 @@ TEST(GroupProgram, EasesWhatSpills) {
   const auto others = group.Choose(SchedulerKind::kReduction, other, nullptr);
   ASSERT_TRUE(others.ok()) << others.status();
   EXPECT_EQ(others->variant->plan().schedule, *others->chosen);
+}
+
+// Points of a thread leave as many states for other warps: fewer where a CTA has no room for them.
+TEST(GroupProgram, HasFewerPointsWhereThereIsNoRoom) {
+  absl::StatusOr<Fusion> fusion = ParseFusion(R"(fusion product {
+  symbol M
+  input x: bf16[M, 4096]
+  input w: bf16[4, 4096]
+  y = sum(cast(x, dtype=f32)[:, None] * cast(w, dtype=f32), axes=[2])
+  output y
+})");
+  ASSERT_TRUE(fusion.ok()) << fusion.status();
+  GroupProgram group;
+  group.group = std::make_shared<const Fusion>(*std::move(fusion));
+  group.scheduler = SchedulerKind::kReduction;
+  ScheduleContext context{.sizes = {65536}, .device = Devices()[0]};
+  const auto choose = [&] { return group.Choose(SchedulerKind::kReduction, context, nullptr); };
+  const absl::StatusOr<GroupProgram::Choice> first = choose();
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto bytes = [](const GroupProgram::Choice& choice) {
+    return choice.variant->plan().launches[0].kernel.SharedBytes();
+  };
+  const int points = first->chosen->points;
+  ASSERT_GT(points, 1) << first->chosen->ToString();
+  ASSERT_GT(bytes(*first), 0);
+
+  context.device.smem_bytes_per_cta = bytes(*first) - 1;
+  const absl::StatusOr<GroupProgram::Choice> second = choose();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->variant->plan().schedule.points, points / 2);
+  EXPECT_LT(bytes(*second), bytes(*first));
+  EXPECT_THAT(second->origin, HasSubstr("would take more shared memory than a CTA has"));
+  context.device.smem_bytes_per_cta = 16;
+  EXPECT_THAT(choose().status().ToString(), HasSubstr("more than a h200 has"));
 }
 
 // What was chosen for a call's sizes is not worked out again: this makes CompileFor serve a later

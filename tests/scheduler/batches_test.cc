@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "ir/text/parser.h"
@@ -277,8 +278,9 @@ TEST(Batches, StatesOfRowsBesideThoseOfCtas) {
   symbol B
   input x: f32[A, B, 4]
   s = sigmoid(sum(x, axes=[2], keepdims=true))
-  m = sum(s * x, axes=[1])
-  c = sum(s[..., None] * x[:, :, :, None] * x[:, :, None, :], axes=[1])
+  p = s[..., None] * x[:, :, :, None] * x[:, :, None, :]
+  m = sum(p, axes=[1, 2])
+  c = sum(p, axes=[1])
   output m
   output c
 })";
@@ -291,6 +293,28 @@ TEST(Batches, StatesOfRowsBesideThoseOfCtas) {
   ASSERT_EQ(plan->launches.size(), 3) << plan->schedule.ToString();
   EXPECT_GT(plan->launches[1].kernel.SharedBytes(), 0);
   EXPECT_EQ(plan->launches[2].kernel.SharedBytes(), 0);
+}
+
+// What keeps all of its own columns leaves a state of each CTA, also where others have more
+// columns: a weighted mean beside the products of all pairs.
+TEST(Batches, FewerColumnsBesideMore) {
+  const std::string text = R"(fusion moments {
+  symbol A
+  symbol B
+  input x: f32[A, B, 4]
+  s = sigmoid(sum(x, axes=[2], keepdims=true))
+  m = sum(s * x, axes=[1])
+  c = sum(s[..., None] * x[:, :, :, None] * x[:, :, None, :], axes=[1])
+  output m
+  output c
+})";
+  for (const int64_t b : {0, 1, 7, 300}) ExpectRight(text, {.sizes = {{"A", 3}, {"B", b}}});
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_FALSE(shape->keeps_columns());
+  EXPECT_EQ(absl::c_count(shape->crosses, Crossing::kRows), 2);
 }
 
 TEST(Batches, TwoKindsAreRefused) {

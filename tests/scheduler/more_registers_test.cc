@@ -44,6 +44,17 @@ TEST(MoreRegisters, EachStepGivesSome) {
   EXPECT_THAT(Steps(OfThreads(128, 0)), ElementsAre());
 }
 
+// Threads with several points: fewer of them.
+TEST(MoreRegisters, FewerPoints) {
+  Schedule s = OfThreads(128, 0);
+  s.points = 8;
+  std::vector<int> points;
+  for (const Schedule& easier : EasierSchedules(s, H200())) {
+    if (easier.registers == s.registers) points.push_back(easier.points);
+  }
+  EXPECT_THAT(points, ElementsAre(4, 2, 1));
+}
+
 // Clusters whose rows do not all start alike stay as many as the device holds; others come in as
 // many as their rows start alike, if so many are held.
 TEST(MoreRegisters, ClustersOfShiftedRows) {

@@ -298,35 +298,5 @@ TEST(Stencils, PointsAreFewWhereOneIsMuch) {
   EXPECT_LE(chosen.points * chosen.vector, 8) << chosen.ToString();
 }
 
-// A matrix times many short vectors: a thread has several of them beside each row of the matrix.
-// Where a CTA moves much, or rows read three tensors, it has one row as before.
-TEST(ShortRows, ThatReadTheSameAgain) {
-  const auto text = [](const std::string& more) {
-    return absl::StrCat(R"(fusion short_rows {
-  symbol N in [1, 4194304]
-  input x: u8[N, 8, 8]
-  input c: f32[8, 8]
-  input d: f32[8, 8]
-  f = cast(x, dtype=f32) - 128.0
-  r = sum(f[:, :, None, :] * c)",
-                        more, R"(, axes=[3])
-  output r
-})");
-  };
-  const auto points_of = [&](const std::string& more, int64_t n) {
-    const absl::StatusOr<Fusion> group = ParseFusion(text(more));
-    EXPECT_TRUE(group.ok()) << group.status();
-    const ScheduleContext context{.sizes = {n}, .device = *FindDevice("h100")};
-    const absl::StatusOr<Schedule> s =
-        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
-    EXPECT_TRUE(s.ok()) << s.status();
-    return s->points;
-  };
-  EXPECT_EQ(points_of("", 262144), 8);
-  EXPECT_EQ(points_of("", 1024), 1);
-  EXPECT_EQ(points_of(" * d", 262144), 1);
-  for (const int64_t n : {1, 3, 8}) testing::ExpectRight(text(""), {.sizes = {{"N", n}}});
-}
-
 }  // namespace
 }  // namespace seam

@@ -1,0 +1,38 @@
+// What a thread loads: with one point, and with several along some axis of the rows, by tracing it.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/statusor.h"
+#include "scheduler/choose.h"
+
+namespace seam {
+
+struct Loads {
+  std::vector<int> of_buffer;  // How often it loads of each.
+  int count = 0;
+  int of_rows = 0;       // Of these, what each row has of its own: no weights.
+  double words = 0;      // Registers of its vectors as they come from memory, in one pass,
+  double own_words = 0;  // and of those that each row has of its own.
+  TracedKernel traced;
+
+  int Most() const { return of_buffer.empty() ? 0 : *absl::c_max_element(of_buffer); }
+};
+
+// Errors: those of Trace.
+absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s);
+
+// The same with several points a thread; nothing where they are too much for one kernel, or where
+// it does not show that they read what is reduced in their own rows.
+absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, const Schedule& s);
+
+// The schedule with `points` a thread along an axis of rows, and all of another one with each, if
+// they divide the rows.
+absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
+                                                   int along, int points, int all_of = -1);
+
+}  // namespace seam
