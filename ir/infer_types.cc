@@ -379,6 +379,7 @@ class Typer : public ShapeChecker {
 
   absl::Status Reshape() {
     const TensorType& operand = operands_[0];
+    const SymVector written = attr_.sizes;
     SymInt* inferred = nullptr;
     for (SymInt& size : attr_.sizes) {
       if (!(size == kInfer)) continue;
@@ -392,7 +393,7 @@ class Typer : public ShapeChecker {
     }
     const auto require_equal = [&](SymInt have, SymInt want) {
       return Require(SymEq(have, want), [&] {
-        return absl::StrCat(operand.ToString(), " to ", ShapeToString(attr_.sizes),
+        return absl::StrCat(operand.ToString(), " to ", ShapeToString(written),
                             " must keep the number of elements");
       });
     };
@@ -484,8 +485,8 @@ class Typer : public ShapeChecker {
 
   absl::Status Pad() {
     const TensorType& operand = operands_[0];
-    SEAM_RETURN_IF_ERROR(CheckPerAxis(attr_.start, "start"));
-    SEAM_RETURN_IF_ERROR(CheckPerAxis(attr_.stop, "stop"));
+    SEAM_RETURN_IF_ERROR(CheckPerAxis(attr_.start, "before"));
+    SEAM_RETURN_IF_ERROR(CheckPerAxis(attr_.stop, "after"));
     SEAM_RETURN_IF_ERROR(NormalizeValue(operand.dtype));
     TensorType& result = AddResult(operand.dtype);
     for (int axis = 0; axis < operand.rank(); ++axis) {

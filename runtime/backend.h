@@ -63,6 +63,7 @@ struct PreparedCall {
   };
 
   std::vector<std::variant<Launch, LibraryCall>> steps;
+  std::vector<std::shared_ptr<const void>> owners;  // Of what these point to.
   int64_t block_bytes = 0;  // For intermediate values; not 0 if a kernel takes tickets.
   std::vector<int64_t>
       tracked_elements;                  // Of each piece of memory whose elements this call writes.

@@ -273,6 +273,7 @@ void CallPlanner::AddSteps() {
     const GroupProgram& group = program_.groups[g];
     if (step.variant == nullptr) continue;
     const LaunchPlan& plan = step.variant->plan();
+    call_.owners.push_back(step.variant);
     if (plan.library) {
       PreparedCall::LibraryCall call;
       call.group = group.group.get();

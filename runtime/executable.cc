@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "ir/footprint.h"
 #include "ir/status.h"
 #include "ir/text/printer.h"
 #include "runtime/executable_impl.h"
@@ -13,8 +15,9 @@
 namespace seam {
 namespace {
 
-// Calls of more different sizes than this drop what was worked out before.
-constexpr size_t kMaxPreparedCalls = 4096;
+// Of more calls of different sizes, or of a group with more variants, an eighth of the calls that
+// were made the longest ago is dropped. What a kernel of one length takes is some 100 KB.
+constexpr size_t kMaxPreparedCalls = 4096, kMaxVariants = 1024;
 
 int AlignmentOf(const void* data) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(data) | 16;
@@ -70,7 +73,10 @@ Executable::Impl::Key Executable::Impl::MakeKey(absl::Span<const Tensor> inputs,
                                                 absl::Span<const SymbolValue> symbols) const {
   Key key;
   const auto add = [&](const Tensor& tensor) {
-    key.push_back(int64_t{AlignmentOf(tensor.data)} << 32 | int64_t{tensor.data == nullptr} << 24 |
+    // Numbers of strides that are wrong are another call's, which fails.
+    const bool strided = tensor.strides.size() == tensor.sizes.size();
+    key.push_back(int64_t{AlignmentOf(tensor.data)} << 32 | int64_t{strided} << 25 |
+                  int64_t{tensor.data == nullptr} << 24 |
                   int64_t{static_cast<uint8_t>(tensor.dtype)} << 16 | tensor.rank());
     key.insert(key.end(), tensor.sizes.begin(), tensor.sizes.end());
     key.insert(key.end(), tensor.strides.begin(), tensor.strides.end());
@@ -95,7 +101,24 @@ Executable::Impl::Key Executable::Impl::MakeKey(absl::Span<const Tensor> inputs,
 std::shared_ptr<const PreparedCall> Executable::Impl::Find(const Key& key) const {
   std::shared_lock<std::shared_mutex> lock(calls_mutex_);
   const auto it = calls_.find(absl::MakeConstSpan(key));
-  return it == calls_.end() ? nullptr : it->second;
+  if (it == calls_.end()) return nullptr;
+  it->second->made.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+  return {it->second, &it->second->call};
+}
+
+void Executable::Impl::DropOldCalls() {
+  const bool many = absl::c_any_of(program_.groups, [](const GroupProgram& group) {
+    return group.variants.size() >= kMaxVariants;
+  });
+  if (calls_.size() < kMaxPreparedCalls && !many) return;
+  std::vector<int64_t> made;
+  for (const auto& [key, call] : calls_) made.push_back(call->made);
+  if (!made.empty()) {
+    const auto oldest = made.begin() + static_cast<int64_t>(made.size() / 8);
+    std::nth_element(made.begin(), oldest, made.end());
+    absl::erase_if(calls_, [&](const auto& entry) { return entry.second->made <= *oldest; });
+  }
+  for (GroupProgram& group : program_.groups) group.DropUnused();
 }
 
 absl::Status Executable::Impl::CheckNeeded(const SizeBinding& binding) const {
@@ -136,6 +159,11 @@ absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
       const std::string what = absl::StrCat("output ", std::string(fusion_->name(v)));
       SEAM_RETURN_IF_ERROR(CheckTensor(*fusion_, v, binding, outputs[j], what));
       SEAM_RETURN_IF_ERROR(check_data(outputs[j], what));
+      if (ElementsOverlap(outputs[j].sizes, outputs[j].strides)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(what, ", ", outputs[j].ToString(),
+                         ": elements overlap in memory; without memory it is a view of the input"));
+      }
     }
     shape.outputs[j].data = outputs[j].data;
     shape.output_alignment.push_back(AlignmentOf(outputs[j].data));
@@ -153,11 +181,11 @@ absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
   }
   CallPlanner planner(*fusion_, program_, *backend_, tuned_.get(), any_order_);
   SEAM_ASSIGN_OR_RETURN(PreparedCall planned, planner.Plan(binding, shape));
-  auto call = std::make_shared<const PreparedCall>(std::move(planned));
+  auto prepared = std::make_shared<Prepared>(std::move(planned), clock_.fetch_add(1));
   std::unique_lock<std::shared_mutex> calls_lock(calls_mutex_);
-  if (calls_.size() >= kMaxPreparedCalls) calls_.clear();
-  calls_.emplace(std::vector<int64_t>(key.begin(), key.end()), call);
-  return call;
+  DropOldCalls();
+  calls_.emplace(std::vector<int64_t>(key.begin(), key.end()), prepared);
+  return std::shared_ptr<const PreparedCall>(prepared, &prepared->call);
 }
 
 absl::Status Executable::Impl::CheckOverlap(const PreparedCall& call,

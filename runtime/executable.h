@@ -4,7 +4,10 @@
 // A Fusion is cut into groups once. For the sizes of a call each group gets a schedule, and its
 // kernels are compiled if no earlier call needed the same ones: the kernels that serve a call
 // depend on its sizes and alignments and never on the calls before it. What a call has worked out
-// is kept, so that the next call with the same sizes only looks it up.
+// is kept, so that the next call with the same sizes only looks it up: of 4096 calls of different
+// sizes, strides and alignments, fewer where their kernels are all different ones; then the eighth
+// that was made the longest ago is dropped. Kernels that a device has loaded stay loaded. A kernel
+// may serve many sizes or one: its guards say which (GroupReport::guards).
 //
 // Memory: intermediate values share one block: on kCuda one per stream from the allocator, which an
 // Executable keeps until it is destroyed or ReleaseMemory is called; on host backends one per call
@@ -144,6 +147,8 @@ class Executable {
   BackendKind backend() const;  // Never kAuto.
   const DeviceInfo& device() const;
   const cuda::Device* cuda_device() const;  // Null where none is open.
+  // Where outputs that Run allocates come from, and go back to: Free(tensor.allocation, stream).
+  // CompileOptions::allocator, or the process' own, which outlives the Executable.
   DeviceAllocator& allocator() const;
 
   // Enqueues the work on the stream (kCuda) or does it (host backends). `inputs` and `outputs` in
@@ -180,6 +185,7 @@ class Executable {
 
   // Different kernels made ready so far, schedules in use, and calls' sizes worked out; and groups
   // of the segmentation that no kernel can be made of, which is a defect here: each is cut again.
+  // Waits while another thread works out a call.
   struct Statistics {
     int64_t kernels = 0;
     int64_t variants = 0;

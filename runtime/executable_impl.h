@@ -1,9 +1,11 @@
 // The inside of an Executable. Internal to runtime/.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -87,9 +89,17 @@ class Executable::Impl {
   mutable std::mutex
       plan_mutex_;  // Whoever works out a call's sizes: variants are made one call at a time.
   Program program_;
+  // A call that is worked out, and when it was last made, by clock_.
+  struct Prepared {
+    Prepared(PreparedCall planned, int64_t now) : call(std::move(planned)), made(now) {}
+    const PreparedCall call;
+    std::atomic<int64_t> made;
+  };
+  // With both mutexes held.
+  void DropOldCalls();
   mutable std::shared_mutex calls_mutex_;
-  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<const PreparedCall>, KeyHash, KeyEqual>
-      calls_;
+  mutable std::atomic<int64_t> clock_ = 0;
+  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<Prepared>, KeyHash, KeyEqual> calls_;
 };
 
 }  // namespace seam

@@ -260,4 +260,8 @@ void GroupProgram::Keep(const std::shared_ptr<Variant>& variant) {
     variants.push_back(variant);
 }
 
+void GroupProgram::DropUnused() {
+  std::erase_if(variants, [](const std::shared_ptr<Variant>& v) { return v.use_count() == 1; });
+}
+
 }  // namespace seam

@@ -102,6 +102,8 @@ struct GroupProgram {
   absl::StatusOr<Schedule> ChooseByHeuristic(SchedulerKind as, const ScheduleContext& context);
   // Adds a variant, once its kernels are there, to those that FindOrLower finds.
   void Keep(const std::shared_ptr<Variant>& variant);
+  // Forgets those that nobody else has.
+  void DropUnused();
   // Called where the kernels of what was taken for `chosen` spill so many bytes: has Choose take
   // another schedule in its place. False if Choose takes what it took.
   bool Ease(const Schedule& chosen, int spills, const DeviceInfo& device);

@@ -137,7 +137,7 @@ absl::StatusOr<int64_t> SizeBinding::Value(SymInt e) const {
   absl::StatusOr<int64_t> result =
       Evaluate(e, [&](const SymNode* symbol) -> std::optional<int64_t> {
         const size_t i = std::find(symbols.begin(), symbols.end(), symbol) - symbols.begin();
-        if (i < symbols.size() && values[i]) return values[i];
+        if (i < std::min(symbols.size(), values.size()) && values[i]) return values[i];
         unknown = symbol;
         return std::nullopt;
       });
@@ -350,6 +350,10 @@ absl::Status CheckTensor(const Fusion& fusion, ValId v, const SizeBinding& bindi
 }
 
 absl::StatusOr<Tensor> TensorFor(const Fusion& fusion, ValId v, const SizeBinding& binding) {
+  if (v.index() >= fusion.num_vals()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(fusion.name()), " has no value ", v.index()));
+  }
   Tensor tensor;
   tensor.dtype = fusion.dtype(v);
   SEAM_ASSIGN_OR_RETURN(tensor.sizes, binding.Sizes(fusion, v));

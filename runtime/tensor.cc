@@ -62,6 +62,10 @@ absl::Status CopyElements(const Tensor& from, const Tensor& to) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot copy ", from.ToString(), " to ", to.ToString()));
   }
+  if (absl::c_any_of(from.sizes, [](int64_t size) { return size < 0; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot copy ", from.ToString(), ": a size is negative"));
+  }
   for (const Tensor* tensor : {&from, &to}) {
     if (tensor->strides.size() != tensor->sizes.size()) {
       return absl::InvalidArgumentError(absl::StrCat("cannot copy ", from.ToString(), ": ",

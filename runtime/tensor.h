@@ -46,7 +46,8 @@ absl::StatusOr<ElementSpan> SpanOf(absl::Span<const int64_t> sizes,
                                    absl::Span<const int64_t> strides);
 
 // Copies the elements of one tensor in host memory to another of the same dtype and sizes; strides
-// may differ. Errors: kInvalidArgument where these do, or without memory or a stride for each axis.
+// may differ. Errors: kInvalidArgument where these do, for negative sizes, or without memory or a
+// stride for each axis.
 absl::Status CopyElements(const Tensor& from, const Tensor& to);
 
 }  // namespace seam

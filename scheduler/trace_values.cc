@@ -150,6 +150,9 @@ absl::StatusOr<TileId> Tracer::Unrolled(ExprId e, ValId v, const Index& index, S
     }
   }
   std::optional<TileId> result;
+  // From zero on, as other sums: of nothing but negative zeros it is a positive one.
+  if (group_.op(e) == OpKind::Sum && IsFloat(accumulator))
+    result = Constant(accumulator, Zero(accumulator));
   for (int64_t nth = 0; nth < elements; ++nth) {
     int64_t rest = nth;
     for (size_t i = folded.size(); i-- > 0;) {

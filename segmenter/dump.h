@@ -1,6 +1,7 @@
 // Segmentations for people and for other tools: text, JSON, DOT, SVG, and the story of the merges.
 //
-// All of them are deterministic. Colour is ANSI escapes, only when asked for.
+// All of them are deterministic. Colour is ANSI escapes, only when asked for. Those that return a
+// StatusOr fail with kInvalidArgument where something that is required is missing.
 // Thread-safety: free functions without shared state.
 #pragma once
 

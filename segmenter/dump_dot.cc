@@ -18,6 +18,7 @@ std::string Quoted(absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<std::string> DumpDot(const SegmentedFusion& segmented, const DumpOptions& options) {
+  if (options.sizes == nullptr) return absl::InvalidArgumentError("DumpOptions::sizes is null");
   const Fusion& f = segmented.fusion();
   const SizeHints& sizes = *options.sizes;
   std::string out = absl::StrCat("digraph ", Quoted(f.name()),

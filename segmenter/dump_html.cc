@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "ir/status.h"
@@ -230,6 +231,13 @@ class Page {
 
 absl::StatusOr<std::string> DumpHtml(SegmentedFusion& segmented, const DumpOptions& options,
                                      const HtmlOptions& html) {
+  if (options.sizes == nullptr) return absl::InvalidArgumentError("DumpOptions::sizes is null");
+  if (html.guard == nullptr) return absl::InvalidArgumentError("HtmlOptions::guard is null");
+  for (const GroupCode& code : html.code) {
+    if (!absl::c_linear_search(segmented.groups(), code.group))
+      return absl::InvalidArgumentError(
+          absl::StrCat("HtmlOptions::code: there is no group ", code.group.index()));
+  }
   SEAM_ASSIGN_OR_RETURN(const Json data, Page(segmented, options, html).Data());
   // Nothing in the data may end the script element.
   const std::string text = absl::StrReplaceAll(

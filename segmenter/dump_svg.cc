@@ -193,6 +193,7 @@ class Drawing {
 }  // namespace
 
 absl::StatusOr<std::string> DumpSvg(const SegmentedFusion& segmented, const DumpOptions& options) {
+  if (options.sizes == nullptr) return absl::InvalidArgumentError("DumpOptions::sizes is null");
   SEAM_ASSIGN_OR_RETURN(Picture picture, MakePicture(segmented, *options.sizes, kSvgLimits));
   return Drawing(segmented, options, std::move(picture)).Draw();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -261,12 +262,37 @@ absl::StatusOr<ExtractedGroup> ExtractGroup(const SegmentedFusion& segmented, Gr
 
 absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, GroupId group,
                                              ValId output) {
+  const bool exists = absl::c_linear_search(segmented.groups(), group);
+  if (!exists || output.index() >= segmented.fusion().num_vals()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ExtractOutput: no group ", group.index(), " has a value ", output.index()));
+  }
   return Extractor(segmented.fusion(), &segmented, NameOf(group)).RunFor(group, output);
 }
 
 absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::string& name,
                                            const std::vector<ExprId>& exprs,
                                            const std::vector<ValId>& outputs) {
+  for (size_t i = 0; i < exprs.size(); ++i) {
+    if (exprs[i].index() >= fusion.num_exprs() ||
+        (i > 0 && exprs[i].index() <= exprs[i - 1].index()))
+      return absl::InvalidArgumentError(absl::StrCat("ExtractPart: expression ", exprs[i].index(),
+                                                     " does not exist or comes twice ",
+                                                     "or out of order"));
+  }
+  const auto is_there = [&](ValId v) {
+    return v.index() < fusion.num_vals() &&
+           (!fusion.definition(v).valid() || absl::c_binary_search(exprs, fusion.definition(v)));
+  };
+  for (ExprId e : exprs) {
+    if (!absl::c_all_of(fusion.operands(e), is_there)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "ExtractPart: ", std::string(fusion.info(e).name), " ",
+          std::string(fusion.name(fusion.result(e))), " reads results of other expressions"));
+    }
+  }
+  if (!absl::c_all_of(outputs, is_there))
+    return absl::InvalidArgumentError("ExtractPart: an output is no value of the expressions");
   absl::flat_hash_set<ValId> read;
   for (ExprId e : exprs) read.insert(fusion.operands(e).begin(), fusion.operands(e).end());
   std::vector<ValId> inputs;

@@ -26,13 +26,14 @@ struct ExtractedGroup {
 // defect here. Linear in the group.
 absl::StatusOr<ExtractedGroup> ExtractGroup(const SegmentedFusion& segmented, GroupId group);
 
-// What one of the outputs of an existing group takes of it.
+// What one of the outputs of a group takes of it. Error: kInvalidArgument if the group or the value
+// does not exist.
 absl::StatusOr<ExtractedGroup> ExtractOutput(const SegmentedFusion& segmented, GroupId group,
                                              ValId output);
 
 // The expressions (ascending) of a Fusion as one of their own that returns `outputs`, with the
-// symbols and inputs of the Fusion that they have to do with. They read no other expression's
-// results.
+// symbols and inputs of the Fusion that they have to do with. Error: kInvalidArgument where they do
+// not exist, are not in order, or read another expression's results.
 absl::StatusOr<ExtractedGroup> ExtractPart(const Fusion& fusion, const std::string& name,
                                            const std::vector<ExprId>& exprs,
                                            const std::vector<ValId>& outputs);

@@ -55,7 +55,7 @@ class PictureMaker {
       SEAM_ASSIGN_OR_RETURN(std::vector<std::string> lines, GroupLines(s_, g));
       const size_t all = lines.size();
       if (all > limits_.lines) {
-        lines.resize(limits_.lines - 1);
+        lines.resize(std::max<size_t>(limits_.lines, 1) - 1);
         lines.push_back(absl::StrCat("... ", all - lines.size(), " more"));
       }
       size_t columns = 0;

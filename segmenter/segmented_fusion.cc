@@ -14,6 +14,7 @@ namespace seam {
 absl::StatusOr<SegmentedFusion> SegmentedFusion::Create(const Fusion& fusion,
                                                         std::shared_ptr<const AxisMap> axes,
                                                         Partition partition) {
+  if (axes == nullptr) return absl::InvalidArgumentError("the axes of a segmentation are null");
   SegmentedFusion s(fusion, std::move(axes));
   s.num_groups_ = partition.num_groups;
   s.groups_.resize(partition.num_groups);

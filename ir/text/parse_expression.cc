@@ -123,7 +123,7 @@ Operand Parser::FindValue(const Token& name) {
   std::string hint;
   if (builder_.env().Find(name.text).has_value()) {
     hint = absl::StrCat(
-        ", which is a symbol: symbols stand in types and attributes only; its value is "
+        ", which is a symbol: symbols stand for extents, in types and attributes; its value is "
         "size(sizes=[",
         name.text, "], dtype=f32)");
   } else {

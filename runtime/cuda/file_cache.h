@@ -1,6 +1,6 @@
 // FileCache: small results on disk, one file each, shared by all processes of a user. It only ever
-// saves time: whatever is wrong with it (a damaged file, a full disk, a directory that cannot be
-// written), it finds nothing, and warning() says why.
+// saves time: whatever is wrong with it, it finds nothing. Of a disk that is full or a directory
+// that cannot be written warning() says so; a damaged file is written anew without a word.
 #pragma once
 
 #include <cstdint>

@@ -189,8 +189,8 @@ TEST(TextErrorTest, Names) {
   EXPECT_EQ(ErrorIn("z = exp(z)"), "5:9: found unknown value 'z'");
   EXPECT_EQ(
       ErrorIn("z = exp(M)"),
-      "5:9: found unknown value 'M', which is a symbol: symbols stand in types and attributes "
-      "only; its value is size(sizes=[M], dtype=f32)");
+      "5:9: found unknown value 'M', which is a symbol: symbols stand for extents, in types and "
+      "attributes; its value is size(sizes=[M], dtype=f32)");
   EXPECT_EQ(
       ErrorIn("z = exp(x)\nz = exp(x)"),
       "6:1: found a second definition of 'z', which is defined on line 5, expected a new name");

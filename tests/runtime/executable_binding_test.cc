@@ -222,6 +222,10 @@ TEST(CopyElements, BetweenStrides) {
   EXPECT_FALSE(CopyElements(ContiguousTensor(nullptr, DType::I32, {2, 3}), target).ok());
   target.strides.pop_back();
   EXPECT_FALSE(CopyElements(source, target).ok());
+  for (const auto& sizes : {Int64Vector{-1, 3}, Int64Vector{2, -3}}) {
+    const Tensor negative{from.data(), DType::I32, sizes, {3, 1}};
+    EXPECT_FALSE(CopyElements(negative, negative).ok());
+  }
 }
 
 }  // namespace

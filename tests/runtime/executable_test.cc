@@ -2,6 +2,8 @@
 // not, errors, threads.
 #include "runtime/executable.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cmath>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include "ir/reference/interpreter.h"
 #include "ir/text/parser.h"
 #include "runtime/random_inputs.h"
+#include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
@@ -493,6 +496,68 @@ TEST(Executable, WhatTheAllocatorRefusesIsReported) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("24 bytes"));
   EXPECT_EQ(out.data, nullptr);
+}
+
+// What the simulator remembers of what it has written does not fit, nothing else does either.
+TEST(Executable, WithoutMemoryThereIsAnError) {
+  if (testing::kPart > 1) GTEST_SKIP() << "sanitizers end the process";
+  constexpr int64_t kElements = int64_t{1} << 39;
+  void* const memory =
+      mmap(nullptr, 2 * kElements, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "no such addresses";
+  ASSERT_OK_AND_ASSIGN(executable, CompileText("symbol N in [0, 1099511627776]\n input x: u8[N]\n"
+                                               "y = x + cast(1, dtype=u8)\n output y"));
+  Tensor out = ContiguousTensor(static_cast<char*>(memory) + kElements, DType::U8, {kElements});
+  const absl::Status status =
+      executable.Run({ContiguousTensor(memory, DType::U8, {kElements})}, absl::MakeSpan(&out, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  munmap(memory, 2 * kElements);
+}
+
+// An input whose elements lie on each other can be returned, but not copied to such a tensor.
+TEST(Executable, AnOverlappingInputIsReturnedAsAView) {
+  const std::string text =
+      "symbol M\n symbol N\n input x: f32[M, N] strides [0, 1]\n y = x + x\n output x\n output y";
+  ASSERT_OK_AND_ASSIGN(executable, CompileText(text));
+  std::vector<float> x = {1, 2, 3, 4, 5}, copy(5);
+  const Tensor in{x.data(), DType::F32, {3, 5}, {0, 1}};
+  std::vector<Tensor> out(2);
+  const absl::Status status = executable.Run({in}, absl::MakeSpan(out));
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(out[0].data, x.data());
+  executable.allocator().Free(out[1].allocation, nullptr);
+  out.assign(2, Tensor());
+  out[0] = {copy.data(), DType::F32, {3, 5}, {0, 1}};
+  EXPECT_THAT(executable.Run({in}, absl::MakeSpan(out)).ToString(),
+              HasSubstr("output x, f32[3, 5]"));
+  for (const BackendKind backend : {BackendKind::kSimulator, BackendKind::kReference}) {
+    ASSERT_OK_AND_ASSIGN(again, CompileText(text, backend));
+    const absl::Status on_host = RunAndCheck(again, {{"M", 3}, {"N", 5}});
+    EXPECT_TRUE(on_host.ok()) << on_host;
+  }
+}
+
+// What is no tensor is an error also where a call was prepared that has the same numbers in the
+// same order: strides of an axis of one element may be any.
+TEST(Executable, MalformedTensorsAreOtherCalls) {
+  ASSERT_OK_AND_ASSIGN(executable,
+                       CompileText("symbol A\n symbol B\n symbol S\n input x: f32[A, B] strides "
+                                   "[S, 1]\n input w: f32[B]\n y = x * w\n output y"));
+  alignas(16) float x[8] = {}, w[8] = {}, y[8] = {};
+  Tensor out = ContiguousTensor(y, DType::F32, {1, 5});
+  const auto run = [&](const Int64Vector& strides, const Int64Vector& sizes_of_w,
+                       const Int64Vector& strides_of_w) {
+    return executable
+        .Run({{x, DType::F32, {1, 5}, strides}, {w, DType::F32, sizes_of_w, strides_of_w}},
+             absl::MakeSpan(&out, 1))
+        .ok();
+  };
+  for (const int64_t flags : {0, 1 << 25}) {  // As numbers of strides may be told apart or not.
+    const int64_t of_x = int64_t{16} << 32 | flags | int64_t{1} << 16 | 4;
+    const int64_t of_w = int64_t{16} << 32 | flags | int64_t{1} << 16 | 1;
+    EXPECT_TRUE(run({of_x, 1}, {5}, {1}));
+    EXPECT_FALSE(run({}, {1, of_w, 5, 1}, {}));
+  }
 }
 
 // A failed call leaves the caller's tensors as they were, and another one may follow.

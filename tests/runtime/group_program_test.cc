@@ -132,6 +132,30 @@ TEST(GroupProgram, ChoosesOnceForTheSameSizes) {
   EXPECT_LE(group.chosen.size(), 256u);
 }
 
+// Variants that no call has any more are forgotten, not those that one has.
+TEST(GroupProgram, DropsWhatNobodyUses) {
+  absl::StatusOr<Fusion> fusion = ParseFusion(
+      "fusion f {\n symbol M\n symbol N\n input x: f32[M, N]\n y = softmax(x, axis=-1)\n"
+      "output y\n}");
+  ASSERT_TRUE(fusion.ok()) << fusion.status();
+  GroupProgram group;
+  group.group = std::make_shared<const Fusion>(*std::move(fusion));
+  group.scheduler = SchedulerKind::kReduction;
+  std::vector<std::shared_ptr<Variant>> used;
+  for (const int64_t n : {64, 1024, 4099}) {
+    const auto choice = group.Choose(SchedulerKind::kReduction,
+                                     {.sizes = {64, n}, .device = Devices()[0]}, nullptr);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    group.Keep(choice->variant);
+    used.push_back(choice->variant);
+  }
+  ASSERT_EQ(group.variants.size(), 3u);
+  used.pop_back();
+  used.erase(used.begin());
+  group.DropUnused();
+  EXPECT_EQ(group.variants, used);
+}
+
 // Tensors that 32 bits index, but the terms of indices of threads that have no element, not.
 TEST(GroupProgram, HasIndicesOf64BitsWhereTermsNeedThem) {
   absl::StatusOr<Fusion> fusion = ParseFusion(R"(fusion product {

@@ -52,6 +52,22 @@ TEST(UnrolledTest, EveryReductionOfStreams) {
   }
 }
 
+// The sum of negative zeros is a positive one, as that of any others: its reciprocal says so.
+TEST(UnrolledTest, SumsOfNegativeZeros) {
+  for (const int k : {1, 2, 4}) {
+    const std::string text = absl::StrCat("fusion zeros {\n  symbol M\n  input x: f32[M, ", k,
+                                          "]\n  y = 1.0 / sum(x, axes=[1])\n"
+                                          "  z = sum(y)\n  output y\n  output z\n}\n");
+    testing::GroupRun run{.sizes = {{"M", 37}}};
+    run.inputs = [](std::vector<HostTensor>& inputs) {
+      HostTensor& x = inputs[0];
+      for (int64_t m = 0; m < x.shape[0]; ++m)
+        for (int64_t i = 0; i < x.shape[1]; ++i) x.set({m, i}, FloatScalar(-0.0));
+    };
+    ExpectRight(text, run);
+  }
+}
+
 TEST(UnrolledTest, EmptyOnes) {
   const std::string text = Text(4, "s = sum(f * a[:, :, None], axes=[1])");
   ExpectRight(text, {.sizes = {{"M", 0}, {"N", 8}}});

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
+#include "segmenter/dump_html.h"
 #include "segmenter/layered_layout.h"
 #include "segmenter/traffic.h"
 #include "tests/segmenter/random_fusion.h"
@@ -159,6 +160,22 @@ TEST(DumpTest, ExplainTellsWhatCuttingAnewMade) {
                {}, /*trace=*/true);
   EXPECT_TRUE(absl::StrContains(ExplainMerges(c.result->segmented, c.result->log, false),
                                 "recut   split: r (+2) + w (+6) -> r, t0 (+8), gain 8.0 MiB\n"));
+}
+
+TEST(DumpTest, WithoutSizesThereIsAnError) {
+  Case c(kTwoKernels);
+  const DumpOptions none;
+  const auto dumps = {DumpText, DumpJson, DumpDot, DumpSvg};
+  for (const auto dump : dumps)
+    EXPECT_EQ(dump(c.result->segmented, none).status().code(), absl::StatusCode::kInvalidArgument);
+  SegmentedFusion& s = c.result->segmented;
+  EXPECT_FALSE(DumpHtml(s, none, {}).ok());
+  EXPECT_FALSE(DumpHtml(s, c.options, {}).ok()) << "who says why borders are borders?";
+  const RuleGuard guard;
+  HtmlOptions html{.guard = &guard};
+  EXPECT_TRUE(DumpHtml(s, c.options, html).ok());
+  html.code.push_back({.group = GroupId(99)});
+  EXPECT_FALSE(DumpHtml(s, c.options, html).ok());
 }
 
 TEST(DumpTest, GraphsWithoutKernels) {

@@ -118,5 +118,27 @@ TEST(ExtractTest, RandomGroupsVerifyAndFitTogether) {
   }
 }
 
+TEST(ExtractTest, WhatDoesNotExistIsAnError) {
+  const absl::StatusOr<Fusion> f =
+      ParseFusion("fusion f {\n input x: f32[8]\n y = exp(x)\n z = exp(y)\n output z\n}");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const absl::StatusOr<SegmentedFusion> s = Segment(*f, RuleGuard());
+  ASSERT_TRUE(s.ok()) << s.status();
+  const GroupId group = s->groups()[0];
+  const ValId z = f->outputs()[0];
+  EXPECT_TRUE(ExtractOutput(*s, group, z).ok());
+  EXPECT_FALSE(ExtractOutput(*s, GroupId(7), z).ok());
+  EXPECT_FALSE(ExtractOutput(*s, group, ValId(99)).ok());
+  EXPECT_FALSE(ExtractGroup(*s, GroupId(7)).ok());
+  const auto part = [&](const std::vector<ExprId>& exprs) {
+    return ExtractPart(*f, "part", exprs, {z}).ok();
+  };
+  EXPECT_TRUE(part({ExprId(0), ExprId(1)}));
+  EXPECT_FALSE(part({ExprId(1), ExprId(0)}));
+  EXPECT_FALSE(part({ExprId(1)})) << "y is computed elsewhere";
+  EXPECT_FALSE(part({ExprId(0), ExprId(99)}));
+  EXPECT_FALSE(part({ExprId(0)})) << "z is computed elsewhere";
+}
+
 }  // namespace
 }  // namespace seam
