@@ -397,6 +397,13 @@ bool GroupShape::FoldsColumnsForRows(ExprId e) const {
   return absl::c_any_of(axes.space(e), [&](AxisId a) { return !Contains(of, a); });
 }
 
+std::vector<AxisId> GroupShape::RowsFoldedBy(ExprId e) const {
+  const AxisSet folded = Difference(axes.space(e), axes.kept(e));
+  const auto first = std::find_if_not(rows.rbegin(), rows.rend(),
+                                      [&](AxisId a) { return absl::c_binary_search(folded, a); });
+  return {first.base(), rows.end()};
+}
+
 bool GroupShape::FoldsSections(ExprId e) const {
   return sections.size > 1 && crosses[e.index()] == Crossing::kNone &&
          axes.kept(e).size() > rows.size();
@@ -463,7 +470,7 @@ std::vector<AxisId> FollowedOrder(const std::vector<TensorOrder>& candidates,
   return best == nullptr ? std::vector<AxisId>() : best->order;
 }
 
-// Moves short axes that all reductions keep and `memory` lacks behind the kept one that expressions
+// Moves short axes that some reduction keeps and `memory` lacks behind the one that expressions
 // have before them, so that rows that differ in these alone are neighbours; not behind the fastest.
 // Of long ones, as those of a large matrix beside few rows, nothing is known: the other tensor may
 // be the one that is worth reading once.
@@ -473,7 +480,7 @@ void PlaceBesideSharers(const std::vector<ExprId>& reductions, const AxisMap& ax
   constexpr int64_t kShort = 64;
   std::optional<AxisId> before;
   for (AxisId a : logical) {
-    const bool is_kept = absl::c_all_of(
+    const bool is_kept = absl::c_any_of(
         reductions, [&](ExprId e) { return absl::c_binary_search(axes.kept(e), a); });
     if (!is_kept || !Contains(order, a)) continue;
     const bool is_short = RangeOf(axes.extent(a)).hi <= kShort;

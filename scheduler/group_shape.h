@@ -70,6 +70,9 @@ struct GroupShape {
   // state each.
   bool FoldsColumnsForRows(ExprId e) const;
   SectionAxes sections;
+  // The fastest axes of the rows, as far as a reduction folds them: rows beside each other whose
+  // states are of one result.
+  std::vector<AxisId> RowsFoldedBy(ExprId e) const;
   // Whether a reduction has a result for each section of a row.
   bool FoldsSections(ExprId e) const;
   std::vector<int> depth;  // Per value: how many reductions lie in a chain above it.

@@ -67,6 +67,11 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
     require(SymEq(shape.Extent(shape.merged), schedule.neighbours),
             absl::StrCat(schedule.neighbours, " neighbouring columns are rows"));
   }
+  for (uint32_t i = 0; i < group.num_exprs() && schedule.together > 1; ++i) {
+    if (shape.crosses[i] != Crossing::kSomeRows) continue;
+    require(SymEq(Mod(shape.Extent(shape.RowsFoldedBy(ExprId(i))), schedule.together), 0),
+            absl::StrCat("states of ", schedule.together, " rows are of one result"));
+  }
   for (const GroupShape::PointsOfAxis& of : shape.along) {
     require(SymEq(Mod(shape.axes.extent(of.axis), of.points), 0),
             absl::StrCat("threads have ", of.points, " points each along an axis"));
@@ -126,7 +131,7 @@ Schedule FinishSchedule(const Schedule& schedule, const GroupShape& shape, int l
                         int64_t states) {
   Schedule s = schedule;
   s.grid = 0;
-  s.cluster = s.neighbours = 1;
+  s.cluster = s.neighbours = s.together = 1;
   s.stages = s.pace = s.stagger = s.staggered = 0;
   s.slices = 1;
   s.spare = 0;
@@ -213,6 +218,7 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
   trace.places = schedule.places();
   trace.pieces = schedule.cluster;
   trace.row_pieces = schedule.row_pieces();
+  trace.together = schedule.together;
   stages.push_back({shape, schedule, trace, ""});
   trace.finish = true;
   std::vector<AxisSet> kept;  // Of what is finished.
@@ -227,9 +233,14 @@ absl::StatusOr<std::vector<Stage>> StagesOf(const Fusion& group, const GroupShap
     // may be.
     const bool of_places = AreOfPlaces(group, shape, axes);
     const int64_t states =
-        of_places ? trace.places : schedule.rows_at_once() * schedule.row_pieces();
+        of_places ? trace.places
+                  : CeilDivide(schedule.rows_at_once(), schedule.together) * schedule.row_pieces();
     Schedule finish = FinishSchedule(schedule, finished, lanes, states);
     if (of_places && !of_all) HaveAStateEach(states, finish);
+    // Few results of many rows' states have a CTA each.
+    constexpr int kWarpsOfMany = 8;
+    if (!of_places && !schedule.one_launch && lanes == 32)
+      finish.warps_per_row = std::max(finish.warps_per_row, kWarpsOfMany);
     stages.push_back(
         {finished, std::move(finish), trace, absl::StrCat("_finish", kept.size() - 1)});
   }
@@ -470,7 +481,8 @@ absl::StatusOr<std::vector<Workspace>> WorkspacesOf(const Fusion& group, const G
       case Crossing::kNone:
         return elements(shape.rows) * schedule.split;
       case Crossing::kSomeRows:
-        return elements(shape.rows) * (shape.FoldsColumnsForRows(e) ? schedule.row_pieces() : 1);
+        return FloorDiv(elements(shape.rows), schedule.together) *
+               (shape.FoldsColumnsForRows(e) ? schedule.row_pieces() : 1);
       case Crossing::kSomeColumns:
         return elements(shape.rows) * elements(shape.kept[e.index()].axes) * schedule.cluster;
       case Crossing::kRows:

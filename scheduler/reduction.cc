@@ -21,12 +21,14 @@
 // one is read again, but for what CTAs that share it hold in shared memory. Which reductions may
 // share a kernel says reduction_guard.cc.
 #include <algorithm>
+#include <numeric>
 
 #include "ir/status.h"
 #include "scheduler/choose.h"
 #include "scheduler/divisions.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
+#include "scheduler/kernel/reduction_state.h"
 #include "scheduler/lower.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
@@ -63,9 +65,35 @@ void HoldEvenSteps(const SizedGroup& sized, const HeldSteps& held, Schedule& s) 
   }
 }
 
+// Rows of few columns each leave a state of a result together with their neighbours, as far as a
+// warp has these: where the states are an eighth of what the group moves, or a result has so many
+// that merging them takes long. Beside long rows exchanges between lanes cost more. Source:
+// docs/schedulers.md, "States of short rows".
+absl::Status LeaveTogether(const SizedGroup& sized, Schedule& s) {
+  constexpr int64_t kPart = 8, kManyStates = 1 << 16;
+  const GroupShape& shape = sized.shape;
+  s.together = 1;
+  if (s.split > 1 || s.cluster > 1 || !s.persistent || !shape.batch.empty())
+    return absl::OkStatus();
+  int64_t together = 0, words = 0;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    if (shape.crosses[i] != Crossing::kSomeRows) continue;
+    SEAM_ASSIGN_OR_RETURN(const int64_t rows,
+                          ValueOf(sized, shape.Extent(shape.RowsFoldedBy(ExprId(i)))));
+    together = std::gcd(together, std::gcd(rows, s.rows_of_warp()));
+    words += kernel::NumComponents(sized.group->op(ExprId(i)));
+  }
+  SEAM_ASSIGN_OR_RETURN(const int64_t moved, MovedBytes(sized));
+  const bool many = sized.rows > kManyStates * std::max<int64_t>(1, sized.finished);
+  if (!many && 2 * 4 * words * sized.rows * kPart < moved) return absl::OkStatus();
+  if (together > 1) s.together = static_cast<int>(together & -together);
+  return absl::OkStatus();
+}
+
 // How what is left in parts is finished. More than one lane for a result where CTAs would have
 // nothing to do; neighbouring lanes still read 32 bytes at least.
-void ChooseFinish(const SizedGroup& sized, Schedule& s) {
+absl::Status ChooseFinish(const SizedGroup& sized, Schedule& s) {
+  SEAM_RETURN_IF_ERROR(LeaveTogether(sized, s));
   const DeviceInfo& device = sized.context.device;
   const int64_t ctas = CtasOf(sized, s);
   // Of few turns, finishing takes a part of the time that is worth more threads, by the states that
@@ -78,7 +106,7 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   }
   // Of few results that rows leave many states of, more: each lane has some hundred to go through.
   constexpr int64_t kManyStates = 512;
-  const int64_t states = sized.rows / std::max<int64_t>(1, sized.finished);
+  const int64_t states = sized.rows / (s.together * std::max<int64_t>(1, sized.finished));
   while (sized.shape.crossed() && !sized.shape.crosses_all_rows() && s.finish_lanes < 32 &&
          states > kManyStates * s.finish_lanes && sized.finished * s.finish_lanes * 2 <= threads) {
     s.finish_lanes *= 2;
@@ -100,6 +128,7 @@ void ChooseFinish(const SizedGroup& sized, Schedule& s) {
   // Where a CTA's shared memory is full there may be none left to finish in.
   if (s.one_launch && (s.async || s.blocks || s.stages > 0))
     s.one_launch = HasRoom(sized, s, /*any=*/true);
+  return absl::OkStatus();
 }
 
 // What takes one pass, or one exchange, instead of two.
@@ -243,7 +272,7 @@ absl::StatusOr<std::optional<Schedule>> ChooseRowsInTiles(const Fusion& group,
   if (!s) return s;
   if (!s->persistent) {
     SEAM_RETURN_IF_ERROR(ShareFewRows(sized, *s));
-    if (s->split > 1) ChooseFinish(sized, *s);
+    if (s->split > 1) SEAM_RETURN_IF_ERROR(ChooseFinish(sized, *s));
     SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, *s));
     ChoosePasses(rows, *s);
   }
@@ -300,7 +329,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const A
     const bool batched = !sized.shape.batch.empty();
     SEAM_RETURN_IF_ERROR(batched ? ChooseBatches(sized, rows, s) : ChooseCrossed(sized, rows, s));
     ChooseAsync(sized, rows, s);
-    ChooseFinish(sized, s);
+    SEAM_RETURN_IF_ERROR(ChooseFinish(sized, s));
     s.one_launch &= !batched;
     ChoosePasses(rows, s);
     return s;
@@ -358,7 +387,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const A
         static_cast<int>(std::min({ctas, ResidentCtas(s, sized.context.device), int64_t{65535}}));
   }
   ChooseAsync(sized, rows, s);
-  if (sized.shape.crossed() || s.split > 1) ChooseFinish(sized, s);
+  if (sized.shape.crossed() || s.split > 1) SEAM_RETURN_IF_ERROR(ChooseFinish(sized, s));
   ChoosePasses(rows, s);
   constexpr int kManySingles = 4;
   if (!s.persistent) {
@@ -380,7 +409,7 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const A
   if (s.outer && s.split > 1 && s.held == 0 && LieAlongMoreRows(sized, s)) {
     s.split = 1;
     SEAM_RETURN_IF_ERROR(ShareFewRows(sized, s));
-    ChooseFinish(sized, s);
+    SEAM_RETURN_IF_ERROR(ChooseFinish(sized, s));
   }
   return s;
 }

@@ -82,6 +82,8 @@ struct Schedule {
   int staggered = 0;  // so many of them, which the device holds at once. 0: all at once.
   bool settled = false;  // With stages: what is loaded in front of the turns is awaited there, not
                          // where a turn first reads it, while its own loads are under way.
+  int together = 1;      // States of so many rows beside each other, of what folds some axes of the
+                         // rows, are merged by the warp that has them: they leave one.
   int finish_lanes = 1;  // Lanes that share a result where the states of rows are merged;
   int whole_lanes = 1;   // one of all batches, where these have left states each.
   bool one_launch = false;  // What merges partial states are phases of the kernel that leaves them,
@@ -111,6 +113,14 @@ struct Schedule {
   // Rows of one CTA.
   int64_t rows_per_cta() const {
     return int64_t{32} / lanes_per_row * row_warps * (outer ? vector : 1);
+  }
+  // Of these, rows beside each other whose states one warp has when it leaves them: where vectors
+  // of rows are merged a row a thread (kernel/expand_rows.cc), those of whole warps.
+  int64_t rows_of_warp() const {
+    const bool by_row = outer && vector > 1 && threads() % rows_per_cta() == 0 &&
+                        (warps_per_row > 1 || neighbours > 1);
+    if (by_row) return rows_per_cta() % 32 == 0 ? 32 : 1;
+    return int64_t{32} / lanes_per_row * (outer ? vector : 1);
   }
   // Whether all sets of a batch's rows have to be full, where rows are a batch's: as copies bring
   // them.
@@ -179,6 +189,8 @@ struct Schedule {
 //    nothing crosses (points > 1: grid and stages 0, split 1 of a reduction, cluster and neighbours
 //    1, not tiles, blocks, async or shift); so are those with all of an axis, which is not `along`;
 //  - finish_lanes and whole_lanes are powers of two up to 32;
+//  - together is a power of two, of rows that a warp has (together > 1: split and cluster 1, not
+//    online);
 //  - held is 0 to 1024, and what stays does so between phases of CTAs that share rows (held: split
 //    above 1, one_launch);
 //  - a fact's multiple is at least 1.

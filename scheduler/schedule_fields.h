@@ -13,7 +13,7 @@ void VisitFields(S& s, Visitor visit) {
   auto& [kind, vector, outer, neighbours, points, along, all_of, lanes_per_row, warps_per_row,
          row_warps, registers, persistent, split, columns_apart, grid, cluster, stages, slices,
          spare, reread, blocks, runs, tiles, async, tickets, pace, stagger, staggered, settled,
-         finish_lanes, whole_lanes, one_launch, held, shift, early, chan_welford, online,
+         together, finish_lanes, whole_lanes, one_launch, held, shift, early, chan_welford, online,
          alignment_bytes, index32, min_ctas_per_sm, apart, facts, islands] = s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
@@ -44,6 +44,7 @@ void VisitFields(S& s, Visitor visit) {
   visit("stagger", stagger);
   visit("staggered", staggered);
   visit("settled", settled);
+  visit("together", together);
   visit("finish_lanes", finish_lanes);
   visit("whole_lanes", whole_lanes);
   visit("one_launch", one_launch);

@@ -40,6 +40,8 @@ struct TraceOptions {
   std::vector<OnlineSum> online;  // Sums that are folded with their maxima.
   // So many rows beside each other have one result: those of GroupShape::merged.
   int neighbours = 1;
+  // So many rows beside each other leave one state, of what folds some axes of the rows.
+  int64_t together = 1;
   // CTAs of a cluster, each of which leaves states of the columns that are kept, or of the rows.
   int pieces = 1, row_pieces = 1;
 };

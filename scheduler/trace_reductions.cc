@@ -121,6 +121,7 @@ absl::StatusOr<std::vector<TileId>> Tracer::Reduce(ExprId e) {
     reduction.inner = Elements(kept.inner);
   }
   if (options_.split == 1) reduction.neighbours = NeighboursOf(e);
+  reduction.together = TogetherOf(e);
   reduction.apart = shape_.FoldsColumnsForRows(e) && options_.row_pieces > 1;
   reduction.pass = PassOf(depth, here.id);
   if (op == OpKind::Welford && crossing == Crossing::kNone &&
@@ -233,8 +234,9 @@ SymInt Tracer::StateOfRow(ExprId e, int* space) {
   fold(shape_.crossed_rows);
   fold(kept.axes);
   const int pieces = PiecesOf(e);
-  const SymInt part = MergeSpace(Elements(folded) * pieces, space);
-  std::map<AxisId, SymInt> at = Coordinates(folded, FloorDiv(part, pieces));
+  const int64_t together = TogetherOf(e);
+  const SymInt part = MergeSpace(FloorDiv(Elements(folded), together) * pieces, space);
+  std::map<AxisId, SymInt> at = Coordinates(folded, FloorDiv(part, pieces) * together);
   for (AxisId a : shape_.rows) at[a] = row_coordinates_[a];
   SymInt index = 0;
   const auto descend = [&](absl::Span<const AxisId> axes) {
@@ -246,7 +248,7 @@ SymInt Tracer::StateOfRow(ExprId e, int* space) {
   if (shape_.crosses[e.index()] == Crossing::kSomeRows) {
     index = Mod(part, pieces);
     descend(shape_.crossed_rows);
-    return index;
+    return FloorDiv(index, together);
   }
   descend(shape_.crossed_rows);
   index = index * pieces + Mod(part, pieces);
@@ -264,6 +266,11 @@ SymInt Tracer::Places(ExprId e) {
 int Tracer::PiecesOf(ExprId e) const {
   if (shape_.crosses[e.index()] == Crossing::kSomeColumns) return options_.pieces;
   return shape_.FoldsColumnsForRows(e) ? options_.row_pieces : 1;
+}
+
+// How many rows leave one state together.
+int64_t Tracer::TogetherOf(ExprId e) const {
+  return shape_.crosses[e.index()] == Crossing::kSomeRows ? options_.together : 1;
 }
 
 // So many states each row leaves, one for each column that is kept.
@@ -345,7 +352,8 @@ int Tracer::PartialBuffer(ExprId e, int component, DType dtype, bool written) {
     case Crossing::kSomeRows:
     case Crossing::kSomeColumns:
       buffer.num_elements =
-          Elements(options_.finish ? shape_.crossed_rows : shape_.rows) * StatesOfRow(e);
+          FloorDiv(Elements(options_.finish ? shape_.crossed_rows : shape_.rows), TogetherOf(e)) *
+          StatesOfRow(e);
       break;
     case Crossing::kRows:
     case Crossing::kAll:

@@ -55,6 +55,7 @@ class Tracer {
   SymInt Elements(absl::Span<const AxisId> axes);
   SymInt Places(ExprId e);
   int PiecesOf(ExprId e) const;
+  int64_t TogetherOf(ExprId e) const;
   SymInt StatesOfRow(ExprId e);
   int NeighboursOf(ExprId e) const;
   bool IsEmpty(ValId v);

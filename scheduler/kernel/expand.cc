@@ -183,6 +183,17 @@ absl::Status Expander::Prepare() {
       return absl::InternalError(
           absl::StrCat("kernel ", tile_.name, ": neighbouring rows that no CTA has together"));
   }
+  for (const TileReduction& r : tile_.reductions) {
+    if (r.together == 1) continue;
+    const int64_t rows = MergesByRow() && (at_.column_warps > 1 || cluster_ > 1)
+                             ? (at_.rows_per_cta % 32 == 0 ? 32 : 1)
+                             : int64_t{RowSlots()} << at_.row_lane_masks.size();
+    if (r.over != Over::Columns || r.merge || r.exponential || r.apart || options_.split > 1 ||
+        rows % r.together != 0) {
+      return absl::InternalError(
+          absl::StrCat("kernel ", tile_.name, ": states of ", r.together, " rows left together"));
+    }
+  }
   if (stretched_ && (cluster_ == 1 || !has_ends_ || at_.rows_per_cta > 1 || options_.slices > 1 ||
                      tickets_ || !batches_.is_same(1))) {
     return absl::InternalError(

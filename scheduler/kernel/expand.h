@@ -33,7 +33,8 @@ struct ExpandOptions {
   // `partials` also end as partial states in memory: for reduction i, component c, element
   // [n * rows + row] for the nth of the row's CTAs, of buffer partials[i][c]. Those that keep some
   // columns leave a state for each, and each CTA of a cluster its own: element
-  // [(row * cluster + rank) * kept + k].
+  // [(row * cluster + rank) * kept + k]. Of rows that leave theirs together: element [row /
+  // together].
   int split = 1;
   // With split: the first steps of each CTA, as many as `held`, stay in shared memory, of these
   // loads, which are of inputs at a row and column of a space that CTAs share.

@@ -639,6 +639,7 @@ bool Expander::FoldAcrossCluster(const std::vector<Accumulator>& accumulators) {
 
 void Expander::StorePartial(int id, const std::vector<int>& fragments) {
   if (!LeavesParts(id)) return;
+  if (tile_.reductions[id].together > 1) return StoreTogether(id, fragments);
   const bool apart = tile_.reductions[id].apart;
   for (size_t c = 0; c < fragments.size(); ++c) {
     Store out{fragments[c], RowSlot()};
@@ -648,6 +649,36 @@ void Expander::StorePartial(int id, const std::vector<int>& fragments) {
     if (outer_) {
       EmitForVector(out);
     } else {
+      w_.Emit(out);
+    }
+  }
+}
+
+// The states of neighbouring rows, of which a thread has a vector and the lanes beside it the
+// others, as one.
+void Expander::StoreTogether(int id, const std::vector<int>& fragments) {
+  const TileReduction& r = tile_.reductions[id];
+  const Accumulator a{id, fragments};
+  const int64_t slots = RowSlots(), each = std::min<int64_t>(r.together, slots);
+  for (int64_t slot = 0; slot < slots; ++slot) {
+    if (slot % each == 0) continue;
+    StateOperands other;
+    for (int fragment : fragments) other.push_back(Operand::Reg(fragment, slot));
+    MergeState(w_, r.op, fragments, slot - slot % each, other);
+  }
+  const auto lanes = static_cast<size_t>(r.together / each);
+  std::vector<int> masks;
+  while (size_t{1} << masks.size() < lanes) masks.push_back(at_.row_lane_masks[masks.size()]);
+  // Slots that have been merged into others hold nothing that is wanted any more.
+  FoldLanes(a, masks);
+  for (int64_t slot = 0; slot < slots; slot += each) {
+    const auto of_slot = [&](SymInt e) { return Substitute(e, v_, slot); };
+    const SymInt first = SymEq(Mod(of_slot(at_.row_local), r.together), 0);
+    for (size_t c = 0; c < fragments.size(); ++c) {
+      Store out{fragments[c], slot};
+      out.array = options_.partials[id][c];
+      out.index = FloorDiv(of_slot(at_.row), r.together);
+      out.predicate = SymAnd(SymAnd(Leader(), first), of_slot(row_mask_));
       w_.Emit(out);
     }
   }

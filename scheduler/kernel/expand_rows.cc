@@ -33,6 +33,8 @@ void Expander::PlaceRows() {
   view.at.column_warps = out_.threads / rows;
   view.at.column_warp = FloorDiv(out_.thread_x, rows);
   view.at.column_lane = 0;
+  for (int mask = 1; mask < 32 && rows % (2 * mask) == 0; mask *= 2)
+    view.at.row_lane_masks.push_back(mask);
   view.row_mask = IsThere(view.at.row);
   row_view_ = std::move(view);
 }

@@ -358,6 +358,7 @@ class Expander {
     return !options_.partials.empty() && !options_.partials[id].empty();
   }
   void StorePartial(int id, const std::vector<int>& fragments);
+  void StoreTogether(int id, const std::vector<int>& fragments);
 
   // A row a thread.
   void PlaceRows();

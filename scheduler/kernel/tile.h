@@ -119,6 +119,10 @@ struct TileReduction {
   // Over columns: of so many rows beside each other, from a multiple of it on, the states are
   // merged, and the result is one for all of them.
   int64_t neighbours = 1;
+  // Over columns, of what nothing in the kernel reads: the states of so many rows beside each
+  // other, from a multiple of it on, are merged, and left as one. A power of two, of rows that a
+  // warp has.
+  int64_t together = 1;
   // Over columns, of what nothing in the kernel reads: CTAs of a cluster leave states of their own.
   bool apart = false;
   // Over some columns: of column c it folds all with the same (c / inner) % kept, and a row leaves
