@@ -274,6 +274,7 @@ void CallPlanner::AddSteps() {
     if (step.variant == nullptr) continue;
     const LaunchPlan& plan = step.variant->plan();
     call_.owners.push_back(step.variant);
+    call_.owners.push_back(group.group);
     if (plan.library) {
       PreparedCall::LibraryCall call;
       call.group = group.group.get();

@@ -106,19 +106,24 @@ std::shared_ptr<const PreparedCall> Executable::Impl::Find(const Key& key) const
   return {it->second, &it->second->call};
 }
 
-void Executable::Impl::DropOldCalls() {
+std::vector<std::shared_ptr<Executable::Impl::Prepared>> Executable::Impl::DropOldCalls() {
+  std::vector<std::shared_ptr<Prepared>> dropped;
   const bool many = absl::c_any_of(program_.groups, [](const GroupProgram& group) {
     return group.variants.size() >= kMaxVariants;
   });
-  if (calls_.size() < kMaxPreparedCalls && !many) return;
+  if (calls_.size() < kMaxPreparedCalls && !many) return dropped;
   std::vector<int64_t> made;
   for (const auto& [key, call] : calls_) made.push_back(call->made);
   if (!made.empty()) {
     const auto oldest = made.begin() + static_cast<int64_t>(made.size() / 8);
     std::nth_element(made.begin(), oldest, made.end());
-    absl::erase_if(calls_, [&](const auto& entry) { return entry.second->made <= *oldest; });
+    absl::erase_if(calls_, [&](const auto& entry) {
+      if (entry.second->made > *oldest) return false;
+      dropped.push_back(entry.second);
+      return true;
+    });
   }
-  for (GroupProgram& group : program_.groups) group.DropUnused();
+  return dropped;
 }
 
 absl::Status Executable::Impl::CheckNeeded(const SizeBinding& binding) const {
@@ -182,9 +187,16 @@ absl::StatusOr<std::shared_ptr<const PreparedCall>> Executable::Impl::Prepare(
   CallPlanner planner(*fusion_, program_, *backend_, tuned_.get(), any_order_);
   SEAM_ASSIGN_OR_RETURN(PreparedCall planned, planner.Plan(binding, shape));
   auto prepared = std::make_shared<Prepared>(std::move(planned), clock_.fetch_add(1));
-  std::unique_lock<std::shared_mutex> calls_lock(calls_mutex_);
-  DropOldCalls();
-  calls_.emplace(std::vector<int64_t>(key.begin(), key.end()), prepared);
+  std::vector<std::shared_ptr<Prepared>> dropped;  // Behind the lock, for which calls wait.
+  {
+    std::unique_lock<std::shared_mutex> calls_lock(calls_mutex_);
+    dropped = DropOldCalls();
+    calls_.emplace(std::vector<int64_t>(key.begin(), key.end()), prepared);
+  }
+  if (!dropped.empty()) {
+    dropped.clear();
+    for (GroupProgram& group : program_.groups) group.DropUnused();
+  }
   return std::shared_ptr<const PreparedCall>(prepared, &prepared->call);
 }
 

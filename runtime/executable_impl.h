@@ -95,8 +95,8 @@ class Executable::Impl {
     const PreparedCall call;
     std::atomic<int64_t> made;
   };
-  // With both mutexes held.
-  void DropOldCalls();
+  // Those that are too many, with both mutexes held.
+  std::vector<std::shared_ptr<Prepared>> DropOldCalls();
   mutable std::shared_mutex calls_mutex_;
   mutable std::atomic<int64_t> clock_ = 0;
   absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<Prepared>, KeyHash, KeyEqual> calls_;

@@ -128,8 +128,13 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
     changes.push_back(
         absl::StrCat(instead.registers, " vectors a thread instead of ", chosen.registers));
   }
+  if (instead.all_of < chosen.all_of) changes.push_back("not all of an axis to a thread");
   if (instead.points < chosen.points)
     changes.push_back(absl::StrCat(instead.points, " points a thread instead of ", chosen.points));
+  if (instead.stages < chosen.stages || instead.spare < chosen.spare ||
+      (chosen.async && !instead.async))
+    changes.push_back("less of rows ahead");
+  if (instead.row_warps < chosen.row_warps) changes.push_back("fewer rows a CTA");
   if (instead.one_launch != chosen.one_launch) changes.push_back("two kernels instead of one");
   if (instead.min_ctas_per_sm < chosen.min_ctas_per_sm) {
     changes.push_back(absl::StrCat("at least ", instead.min_ctas_per_sm, " CTAs an SM instead of ",
@@ -210,7 +215,7 @@ absl::StatusOr<GroupProgram::Choice> GroupProgram::Choose(SchedulerKind as,
   }
   SEAM_ASSIGN_OR_RETURN(choice.variant, FindOrLower(schedule, origin));
   if (!CheckRoom(choice.variant->plan(), context.device).ok()) {
-    for (const Schedule& easier : EasierSchedules(schedule, context.device)) {
+    for (const Schedule& easier : SmallerSchedules(schedule, context.device)) {
       const std::string why = absl::StrCat(WhatIsEasier(schedule, easier),
                                            ", with which it would take more shared memory than a "
                                            "CTA has");

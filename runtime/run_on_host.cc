@@ -47,6 +47,10 @@ class Copies {
     std::copy(host.data.begin(), host.data.end(), static_cast<std::byte*>(tensor.data));
     return absl::OkStatus();
   }
+  // Gives this back to the allocator as well, in the end.
+  void Adopt(void* memory) {
+    if (memory != nullptr) memory_.push_back(memory);
+  }
   absl::Status CopyOut(const Tensor& tensor, HostTensor& host) const {
     if (device_ != nullptr)
       return device_->CopyToHost(host.data.data(), tensor.data, host.data.size(), stream());
@@ -101,6 +105,7 @@ absl::StatusOr<std::vector<HostTensor>> Executable::RunOnHost(
       SEAM_RETURN_IF_ERROR(copies.CopyIn(outputs[j], placement.offset, out[j]));
   }
   SEAM_RETURN_IF_ERROR(Run(in, absl::MakeSpan(out), options));
+  for (const Tensor& tensor : out) copies.Adopt(tensor.allocation);
   for (size_t j = 0; j < out.size(); ++j) SEAM_RETURN_IF_ERROR(copies.CopyOut(out[j], outputs[j]));
   SEAM_RETURN_IF_ERROR(copies.Synchronize());
   return outputs;

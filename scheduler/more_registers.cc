@@ -92,6 +92,10 @@ std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& devic
     fewer.points /= 2;
     easier.push_back(fewer);
   }
+  if (fewer.all_of >= 0) {
+    fewer.all_of = -1;
+    easier.push_back(fewer);
+  }
   for (const Schedule& t : {s, fewest}) {
     if (!t.one_launch || absl::c_linear_search(easier, Apart(t))) continue;
     easier.push_back(Apart(t));
@@ -99,6 +103,35 @@ std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& devic
       easier.push_back(*more);
   }
   return easier;
+}
+
+std::vector<Schedule> SmallerSchedules(const Schedule& s, const DeviceInfo& device) {
+  std::vector<Schedule> smaller = EasierSchedules(s, device);
+  Schedule t = s;
+  t.one_launch = false;
+  const auto add = [&] {
+    t.together = static_cast<int>(std::min<int64_t>(t.together, t.rows_of_warp()));
+    if (CheckSchedule(t).ok()) smaller.push_back(t);
+  };
+  if (t.spare > 0) {
+    t.spare = 0;
+    add();
+  }
+  while (t.stages > 1) {
+    --t.stages;
+    add();
+  }
+  if (t.stages > 0 || t.async) {
+    t.stages = t.spare = t.pace = 0;
+    t.slices = 1;
+    t.tickets = t.settled = t.reread = t.async = false;
+    add();
+  }
+  while (t.row_warps % 2 == 0 && t.neighbours == 1) {
+    t.row_warps /= 2;
+    add();
+  }
+  return smaller;
 }
 
 }  // namespace seam

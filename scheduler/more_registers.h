@@ -27,8 +27,12 @@ std::optional<Schedule> WithFewerVectors(const Schedule& s);
 
 // What to try instead of `s`, in this order: fewer CTAs an SM, half of them at least, since they
 // hide more than it costs to spill a little; fewer vectors a thread, half of them at least; fewer
-// points a thread; and a kernel of its own for what this one finishes. Of islands: a launch for
-// each, then with the last of these for each.
+// points a thread, and not all of an axis; and a kernel of its own for what this one finishes. Of
+// islands: a launch for each, then with the last of these for each.
 std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& device);
+
+// What to try instead of `s` where a CTA has too little shared memory: EasierSchedules, then less
+// of rows ahead, in the end nothing, and fewer rows a CTA.
+std::vector<Schedule> SmallerSchedules(const Schedule& s, const DeviceInfo& device);
 
 }  // namespace seam

@@ -46,9 +46,11 @@ bool IsWidest(const Fusion& group, const AxisMap& axes, const AxisSet& set) {
   return is_space;
 }
 
-// How a reduction crosses these rows; nothing if the two cannot share a kernel.
+// How a reduction crosses these rows; nothing if the two cannot share a kernel. What keeps all of
+// its columns and some of the rows' axes has states of a batch's CTAs, or, if others have more
+// columns, `each_row`'s.
 std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, ExprId e, bool free,
-                                   const AxisSet& rows) {
+                                   const AxisSet& rows, bool each_row) {
   const AxisSet kept = axes.kept(e), space = axes.space(e);
   if (kept == rows) return Crossing::kNone;
   if (!free || rows.empty()) return std::nullopt;
@@ -57,9 +59,10 @@ std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, Exp
   if (kept == Difference(space, rows)) return Crossing::kRows;
   if (IsSubset(rows, kept)) return std::nullopt;
   const AxisSet both = Union(kept, rows);
+  const bool widest = IsWidest(group, axes, both);
   // A row's states would be as many as its columns: CTAs keep them for the rows of a batch.
-  if (both == space) return Crossing::kRows;
-  return IsWidest(group, axes, both) ? std::nullopt : std::make_optional(Crossing::kSomeColumns);
+  if (both == space && (widest || !each_row)) return Crossing::kRows;
+  return widest ? std::nullopt : std::make_optional(Crossing::kSomeColumns);
 }
 
 // The axes of these rows that reductions across them keep; nothing where these differ.
@@ -116,20 +119,26 @@ absl::StatusOr<RowChoice> ChooseRows(const Fusion& group, const GroupShape& shap
     });
   }
   ExprId about;
-  for (const AxisSet& rows : candidates) {
+  const auto choose = [&](const AxisSet& rows, bool each_row) -> std::optional<RowChoice> {
     std::vector<Crossing> crosses;
     for (ExprId e : reductions) {
-      const auto crossing = CrossingOf(group, axes, e, free[e.index()], rows);
+      const auto crossing = CrossingOf(group, axes, e, free[e.index()], rows, each_row);
       if (!crossing) {
         about = e;
-        break;
+        return std::nullopt;
       }
       crosses.push_back(*crossing);
     }
-    if (crosses.size() < reductions.size()) continue;
     if (auto batch = BatchOf(axes, reductions, crosses, rows))
       return RowChoice{rows, *std::move(batch), std::move(crosses)};
     about = reductions.back();
+    return std::nullopt;
+  };
+  for (const AxisSet& rows : candidates) {
+    // Where batches differ, each row leaves states of the narrower ones.
+    for (const bool each_row : {false, true}) {
+      if (std::optional<RowChoice> choice = choose(rows, each_row)) return *std::move(choice);
+    }
   }
   return absl::UnimplementedError(
       absl::StrCat("group ", std::string(group.name()), ": ", std::string(group.info(about).name),

@@ -3,6 +3,7 @@
 // text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,8 +39,8 @@ struct Schedule {
                     // several of them read.
   int along = 0;    // Which axis of the rows that is, slow to fast. If it has fewer, the next
                     // slower one has the rest.
-  int all_of = -1;  // Not negative: another axis of the rows, of a few elements. With each of its
-                    // points a thread has all of these.
+  int all_of = -1;  // Not negative: another axis of the rows, of up to 128 elements. With each of
+                    // its points a thread has all of these.
   int lanes_per_row = 1;       // Lanes of a warp that share a row: a power of two up to 32.
   int warps_per_row = 1;       // Warps that share a row, exchanging through shared memory.
   int row_warps = 1;           // Warps side by side on different rows.
@@ -117,10 +118,12 @@ struct Schedule {
   // Of these, rows beside each other whose states one warp has when it leaves them: where vectors
   // of rows are merged a row a thread (kernel/expand_rows.cc), those of whole warps.
   int64_t rows_of_warp() const {
-    const bool by_row = outer && vector > 1 && threads() % rows_per_cta() == 0 &&
-                        (warps_per_row > 1 || neighbours > 1);
-    if (by_row) return rows_per_cta() % 32 == 0 ? 32 : 1;
-    return int64_t{32} / lanes_per_row * (outer ? vector : 1);
+    const int64_t of_lanes = int64_t{32} / lanes_per_row * (outer ? vector : 1);
+    const int64_t by_row = rows_per_cta() % 32 == 0 ? 32 : 1;
+    if (!outer || vector == 1 || threads() % rows_per_cta() != 0) return of_lanes;
+    if (warps_per_row > 1) return by_row;
+    // What has no neighbours to merge is left by lanes.
+    return neighbours > 1 ? std::min(of_lanes, by_row) : of_lanes;
   }
   // Whether all sets of a batch's rows have to be full, where rows are a batch's: as copies bring
   // them.

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "ir/status.h"
+#include "scheduler/kernel/instructions.h"
 #include "scheduler/points.h"
 #include "scheduler/stencils.h"
 
@@ -16,7 +19,7 @@ namespace {
 // along the axis along which they load the least. `one`: what a row loads; of more than two tensors
 // threads held too much.
 absl::StatusOr<Schedule> FitShortRows(const SizedGroup& sized, const Loads& one, Schedule s) {
-  constexpr double kCtaBytes = 1024, kMostOfAll = 0.85;
+  constexpr double kCtaBytes = 1024, kMostOfApart = 0.85;
   constexpr int kMostElements = 64, kCtasOfSm = 16, kMostLanes = 4, kMostLoads = 2;
   SEAM_ASSIGN_OR_RETURN(const int64_t bytes, MovedBytes(sized));
   const int64_t ctas = CeilDivide(sized.rows, s.rows_per_cta());
@@ -34,7 +37,7 @@ absl::StatusOr<Schedule> FitShortRows(const SizedGroup& sized, const Loads& one,
       continue;
     }
     std::optional<Schedule> best;
-    double fewest = kMostOfAll * rows * one.count;
+    double fewest = kMostOfApart * rows * one.count;
     for (int along = 0; along < static_cast<int>(sized.shape.rows.size()); ++along) {
       SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
                             WithPoints(sized, several, along, rows));
@@ -110,6 +113,26 @@ bool ShareRow(int64_t vectors, int64_t most, Schedule& s) {
   return true;
 }
 
+// Whether threads go through their columns once, so that they keep none of what they compute, and
+// that is little enough to be written for each of a thread's elements.
+bool IsOnePass(const Loads& loads, const Schedule& s) {
+  constexpr int64_t kMostInstructions = 16384;  // Of a thread: more take the compiler long.
+  const kernel::TileKernel& tile = loads.traced.tile;
+  const std::vector<bool> of_columns = kernel::VaryingWithColumn(tile);
+  int64_t instructions = 0;  // For each of a row's elements.
+  for (size_t id = 0; id < tile.values.size(); ++id) {
+    const kernel::TileValue& value = tile.values[id];
+    if (of_columns[id] && value.kind == kernel::TileKind::Map)
+      instructions += kernel::InstructionsOf(value.op);
+  }
+  int last = 0;
+  for (const kernel::TileReduction& r : tile.reductions) last = std::max(last, r.pass);
+  const bool reads_later = absl::c_any_of(tile.stores, [&](const kernel::TileStore& store) {
+    return !tile.spaces[tile.passes[store.pass].space].extent.is_same(1);
+  });
+  return last == 0 && !reads_later && instructions * s.vector * s.registers <= kMostInstructions;
+}
+
 // All results of a short axis to a thread, of several rows.
 absl::StatusOr<std::optional<Schedule>> FitResults(const SizedGroup& sized, const Loads& one,
                                                    const Schedule& s) {
@@ -141,7 +164,7 @@ absl::StatusOr<std::optional<Schedule>> FitResults(const SizedGroup& sized, cons
       const double each = static_cast<double>(loads->count) / rows;
       if (!shared || ctas < sized.context.device.sms || each >= kMostOfApart * least) continue;
       SEAM_ASSIGN_OR_RETURN(loads, LoadsOfPoints(sized, *with));
-      if (!loads) continue;
+      if (!loads || !IsOnePass(*loads, *with)) continue;
       best = with;
       least = each;
     }

@@ -48,7 +48,8 @@ double Arithmetic(const SizedGroup& sized, const Schedule& s, const Loads& loads
 
 absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s) {
   constexpr size_t kFewValues = 48;  // Memory takes longer than these.
-  constexpr double kFarLess = 0.35, kMostHeldWords = 64;
+  constexpr double kFarLess = 0.35, kFarLessOfFar = 0.15, kMostHeldWords = 64;
+  constexpr int64_t kFarBytes = 2 * kSectorBytes;
   const int rows = static_cast<int>(sized.shape.rows.size());
   if (!s.outer || s.tiles || sized.columns > 1 || rows < 2) return s;
   const std::vector<int> axes = AxesOfSteps(sized);
@@ -72,7 +73,9 @@ absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s) {
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
       if (!loads || (one.vector > 1 && loads->words > kMostHeldWords)) continue;
       const double arithmetic = Arithmetic(sized, *with, *loads, steps);
-      if (arithmetic >= least) continue;
+      // Lanes that lie far from each other move a sector each.
+      const bool far = axis + 1 == rows && steps * sized.narrowest_bytes > kFarBytes;
+      if (arithmetic >= (far ? kFarLessOfFar / kFarLess : 1) * least) continue;
       best = with;
       least = arithmetic;
     }

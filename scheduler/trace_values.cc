@@ -247,39 +247,55 @@ absl::StatusOr<TileId> Tracer::View(ExprId e, ValId v, const Index& index, SymIn
   }
 }
 
-// Whether the pieces of a concatenation are computed from each other, or from the same again and
-// again, as the steps of a loop are that someone has written one by one: what all of them need,
-// each for itself, is several times what they need together. Linear in the pieces times the
-// expressions in front of them, up to a limit, once.
+// Whether the pieces of a concatenation, all of one length, are computed from the same again and
+// again, as the steps of a loop are that someone has written one by one: what all of them compute,
+// each for itself, is several times what they compute together, and what they read of inputs more
+// than twice as much. Linear in the pieces times the expressions in front of them, up to a limit,
+// once.
 bool Tracer::AreSteps(ExprId e) {
   constexpr int64_t kSeveral = 4, kMostVisits = 1 << 20;
   const auto [it, is_new] = are_steps_.emplace(e, false);
   if (!is_new) return it->second;
-  std::vector<uint32_t> last(group_.num_exprs());  // The piece that has needed it last, from 1 on.
+  const auto pieces = group_.operands(e);
+  const int axis = group_.attributes(e).axes[0];
+  const SymInt length = Extent(pieces[0], axis);
+  const bool alike = length.is_constant() && absl::c_all_of(pieces, [&](ValId v) {
+                       return Extent(v, axis).is_same(length);
+                     });
+  if (!alike) return false;
+  std::vector<uint32_t> last(group_.num_vals());  // The piece that has needed it last, from 1 on.
   std::vector<ExprId> open;
-  int64_t apart = 0, together = 0, visits = 0;
-  uint32_t piece = 0;
-  for (ValId of_piece : group_.operands(e)) {
-    ++piece;
+  struct Count {
+    int64_t apart = 0, together = 0;
+  } computed, read;
+  int64_t visits = 0;
+  for (uint32_t piece = 1; piece <= pieces.size(); ++piece) {
     const auto visit = [&](ValId v) {
+      uint32_t& needed = last[v.index()];
+      if (needed == piece) return;
       const ExprId before = group_.definition(v);
-      if (!before.valid() || last[before.index()] == piece) return;
-      if (group_.info(before).op_class == OpClass::Elementwise) {
-        ++apart;
-        together += last[before.index()] == 0;
+      const OpClass c = before.valid() ? group_.info(before).op_class : OpClass::View;
+      // An input, or a part of one.
+      const bool reads =
+          !before.valid() || (c == OpClass::View && group_.is_input(group_.operands(before)[0]));
+      if (reads || c == OpClass::Elementwise) {
+        Count& count = reads ? read : computed;
+        ++count.apart;
+        count.together += needed == 0;
       }
-      last[before.index()] = piece;
-      open.push_back(before);
+      needed = piece;
+      if (!reads && !IsReduction(c)) open.push_back(before);
     };
-    visit(of_piece);
+    visit(pieces[piece - 1]);
     while (!open.empty() && ++visits < kMostVisits) {
       const ExprId next = open.back();
       open.pop_back();
-      if (!IsReduction(group_.info(next).op_class)) absl::c_for_each(group_.operands(next), visit);
+      absl::c_for_each(group_.operands(next), visit);
     }
     open.clear();
   }
-  return it->second = apart > kSeveral * together;
+  return it->second =
+             computed.apart > kSeveral * computed.together && read.apart > 2 * read.together;
 }
 
 absl::StatusOr<TileId> Tracer::Concatenated(ExprId e, ValId v, const Index& index,
@@ -296,10 +312,10 @@ absl::StatusOr<TileId> Tracer::Concatenated(ExprId e, ValId v, const Index& inde
     if (Decide(inside) == false && (result || i > 0)) continue;
     Index at = index;
     at[axis] = index[axis] - begin;
-    // Of steps, each in all that follow it, the only element is wanted wherever one of them is: so
-    // all of them share it.
-    const bool is_step = Extent(operands[i], axis).is_same(1) && AreSteps(e);
-    if (is_step) at[axis] = 0;
+    // Of steps, each in all that follow it, the element at this place is wanted wherever one of
+    // them is: so all of them share it.
+    const bool is_step = AreSteps(e);
+    if (is_step) at[axis] = Mod(index[axis], Max(Extent(operands[i], axis), 1));
     SEAM_ASSIGN_OR_RETURN(TileId part,
                           At(operands[i], at, is_step ? predicate : SymAnd(predicate, inside)));
     result =

@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "segmenter/closer_look.h"
@@ -194,12 +195,19 @@ class Recomputation {
   bool Accepted(ValId v, absl::Span<Copying> copyings) {
     for (Copying& c : copyings) {
       std::vector<ExprId> exprs = s_.all_exprs(c.reader);
-      // A part of the value is less than what would be saved.
+      // A part of the value is less than what would be saved. Beside all of it, at each point, a
+      // part may be read as well, if nothing is computed again for that.
+      bool reads_part = false, reads_all = false;
       for (ExprId e : exprs) {
         for (int i = 0; i < static_cast<int>(f_.operands(e).size()); ++i) {
-          if (f_.operands(e)[i] == v && ReadBytes(f_, sizes_, e, i) < sizes_.Bytes(v)) return false;
+          if (f_.operands(e)[i] != v) continue;
+          reads_part |= ReadBytes(f_, sizes_, e, i) < sizes_.Bytes(v);
+          reads_all |= f_.info(e).op_class == OpClass::Elementwise;
         }
       }
+      const bool computes =
+          absl::c_any_of(c.exprs, [&](ExprId e) { return guard_.BytesOfArithmetic(f_, e) > 0; });
+      if (reads_part && (computes || !reads_all)) return false;
       exprs.insert(exprs.end(), c.exprs.begin(), c.exprs.end());
       std::sort(exprs.begin(), exprs.end());
       GroupSummary with = Summary(exprs);

@@ -317,6 +317,27 @@ TEST(Batches, FewerColumnsBesideMore) {
   EXPECT_EQ(absl::c_count(shape->crosses, Crossing::kRows), 2);
 }
 
+// But where batches would differ each row leaves states of the narrower one.
+TEST(Batches, OfTwoKindsBesideEachOther) {
+  const std::string text = R"(fusion two_kinds {
+  symbol B
+  symbol N
+  input x: f32[B, 4, N, 8]
+  y = x / (sum(x * x, axes=[3], keepdims=true) + 1.0)
+  p = y[..., None] * x[..., None, :]
+  s = sum(x, axes=[0])
+  t = sum(p, axes=[0, 2])
+  output s
+  output t
+})";
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<GroupShape> shape = AnalyzeGroup(*group);
+  ASSERT_TRUE(shape.ok()) << shape.status();
+  EXPECT_EQ(absl::c_count(shape->crosses, Crossing::kSomeColumns), 1);
+  for (const int64_t b : {1, 3}) ExpectRight(text, {.sizes = {{"B", b}, {"N", 5}}});
+}
+
 TEST(Batches, TwoKindsAreRefused) {
   const absl::StatusOr<Fusion> group =
       ParseFusion(Text(1, "  other = sum(g, axes=[0])\n  output other\n"));

@@ -55,6 +55,26 @@ TEST(MoreRegisters, FewerPoints) {
   EXPECT_THAT(points, ElementsAre(4, 2, 1));
 }
 
+// Less shared memory: less of rows ahead, then none, then fewer rows a CTA.
+TEST(MoreRegisters, LessSharedMemory) {
+  Schedule s = OfThreads(128, 2);
+  s.persistent = true;
+  s.lanes_per_row = 8;
+  s.warps_per_row = 1;
+  s.row_warps = 4;
+  s.grid = 264;
+  s.stages = 3;
+  std::vector<int> stages, rows;
+  for (const Schedule& smaller : SmallerSchedules(s, H200())) {
+    EXPECT_TRUE(CheckSchedule(smaller).ok()) << smaller.ToString();
+    if (smaller.min_ctas_per_sm != 2) continue;
+    stages.push_back(smaller.stages);
+    rows.push_back(smaller.row_warps);
+  }
+  EXPECT_THAT(stages, ElementsAre(2, 1, 0, 0, 0));
+  EXPECT_THAT(rows, ElementsAre(4, 4, 4, 2, 1));
+}
+
 // Clusters whose rows do not all start alike stay as many as the device holds; others come in as
 // many as their rows start alike, if so many are held.
 TEST(MoreRegisters, ClustersOfShiftedRows) {

@@ -574,6 +574,28 @@ TEST(SegmentTest, ReadersThatRecomputeAreMerged) {
   EXPECT_EQ(kernels(), 3);
 }
 
+// A shifted view of what is in memory is read there by who wants all of it and a part as well, but
+// nothing is computed again for a part.
+TEST(SegmentTest, ViewsThatAreReadInPartAsWell) {
+  const auto hands_on = [](const std::string& left) {
+    const Fusion f = Parse(absl::StrCat(R"(
+    symbol N
+    input q: f32[8, N]
+    p = pad(q, before=[0, 1], after=[0, 0])
+    l = )",
+                                        left, R"(p[:, 0:N]
+    c = amax(square(l) + q)
+    n = l * l[0:1] / c
+    output n)"));
+    const SegmentedFusion s = *Segment(f, RealGuard(), {.sizes = {{"N", 1 << 22}}});
+    bool crosses = false;
+    for (ValId v : s.outputs(s.groups()[0])) crosses |= f.name(v) == "l";
+    return crosses;
+  };
+  EXPECT_FALSE(hands_on(""));
+  EXPECT_TRUE(hands_on("2.0 * "));
+}
+
 // As much would be read as is read now.
 TEST(SegmentTest, WhatIsReturnedIsReadAgain) {
   EXPECT_EQ(Kernels(absl::StrCat(kTwoNorms, "\n output y")), (Strings{"x -> y a", "y -> b"}));
