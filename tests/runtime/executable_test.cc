@@ -498,6 +498,35 @@ TEST(Executable, WhatTheAllocatorRefusesIsReported) {
   EXPECT_EQ(out.data, nullptr);
 }
 
+// Calls of more sizes than are kept: the oldest are dropped and worked out again when they come
+// back, those that were made since are not.
+TEST(Executable, DropsTheOldestCalls) {
+  constexpr int64_t kSizes = 4200;
+  ASSERT_OK_AND_ASSIGN(executable,
+                       CompileText("symbol N in [1, 5000]\n input x: f32[N]\n y = x + 1.0\n"
+                                   "output y"));
+  std::vector<float> x(kSizes, 1.0f), y(kSizes);
+  const auto run = [&](int64_t n) {
+    Tensor out = FloatTensor(y, {n});
+    return executable.Run({FloatTensor(x, {n})}, absl::MakeSpan(&out, 1));
+  };
+  for (int64_t n = 1; n <= kSizes; ++n) {
+    ASSERT_TRUE(run(n).ok()) << n;
+    if (n % 100 == 0) {
+      ASSERT_TRUE(run(7).ok());
+    }
+  }
+  const auto prepared = [&] { return executable.statistics().prepared; };
+  EXPECT_LE(prepared(), 4096);
+  EXPECT_GT(prepared(), 3000);
+  const int64_t before = prepared();
+  for (const int64_t n : {int64_t{7}, kSizes}) EXPECT_TRUE(run(n).ok());
+  EXPECT_EQ(prepared(), before);
+  EXPECT_TRUE(run(1).ok());
+  EXPECT_EQ(prepared(), before + 1);
+  EXPECT_EQ(y[0], 2.0f);
+}
+
 // What the simulator remembers of what it has written does not fit, nothing else does either.
 TEST(Executable, WithoutMemoryThereIsAnError) {
   if (testing::kPart > 1) GTEST_SKIP() << "sanitizers end the process";
