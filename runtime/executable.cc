@@ -73,7 +73,7 @@ Executable::Impl::Key Executable::Impl::MakeKey(absl::Span<const Tensor> inputs,
                                                 absl::Span<const SymbolValue> symbols) const {
   Key key;
   const auto add = [&](const Tensor& tensor) {
-    // Numbers of strides that are wrong are another call's, which fails.
+    // A tensor without a stride for each axis is another call's, which is an error.
     const bool strided = tensor.strides.size() == tensor.sizes.size();
     key.push_back(int64_t{AlignmentOf(tensor.data)} << 32 | int64_t{strided} << 25 |
                   int64_t{tensor.data == nullptr} << 24 |

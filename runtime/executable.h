@@ -185,14 +185,13 @@ class Executable {
 
   // Different kernels made ready so far, schedules in use, and calls' sizes worked out; and groups
   // of the segmentation that no kernel can be made of, which is a defect here: each is cut again.
-  // Waits while another thread works out a call.
   struct Statistics {
     int64_t kernels = 0;
     int64_t variants = 0;
     int64_t prepared = 0;
     int64_t broken_promises = 0;
   };
-  Statistics statistics() const;
+  Statistics statistics() const;  // Waits while another thread works out a call.
 
   // What has kept the caches on disk, of compiled kernels and of tuned schedules, from working so
   // far, a sentence each. No error: kernels are compiled and heuristics choose instead.

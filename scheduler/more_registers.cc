@@ -110,7 +110,7 @@ std::vector<Schedule> SmallerSchedules(const Schedule& s, const DeviceInfo& devi
   Schedule t = s;
   t.one_launch = false;
   const auto add = [&] {
-    t.together = static_cast<int>(std::min<int64_t>(t.together, t.rows_of_warp()));
+    t.together = static_cast<int>(std::min<int64_t>(t.together, t.most_together()));
     if (CheckSchedule(t).ok()) smaller.push_back(t);
   };
   if (t.spare > 0) {

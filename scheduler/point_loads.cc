@@ -57,7 +57,7 @@ absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, cons
                                                    int along, int points, int all_of) {
   Schedule with = s;
   with.points = points;
-  with.along = along;
+  with.along = points == 1 && along == all_of ? (all_of == 0 ? 1 : 0) : along;
   with.all_of = all_of;
   const absl::StatusOr<GroupShape> shape = PointsAsOneRow(*sized.group, sized.shape, with);
   if (!shape.ok()) return std::nullopt;

@@ -30,8 +30,8 @@ absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s);
 // it does not show that they read what is reduced in their own rows.
 absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, const Schedule& s);
 
-// The schedule with `points` a thread along an axis of rows, and all of another one with each, if
-// they divide the rows.
+// The schedule with `points` a thread along an axis of rows, any where that is one, and all of
+// another axis with each, if they divide the rows.
 absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
                                                    int along, int points, int all_of = -1);
 

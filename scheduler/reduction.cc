@@ -70,27 +70,28 @@ void HoldEvenSteps(const SizedGroup& sized, const HeldSteps& held, Schedule& s) 
 // that merging them takes long. Beside long rows exchanges between lanes cost more. Source:
 // docs/schedulers.md, "States of short rows".
 absl::Status LeaveTogether(const SizedGroup& sized, Schedule& s) {
-  constexpr int64_t kPart = 8, kManyStates = 1 << 16, kFewLanes = 4;
+  constexpr int64_t kPart = 8, kManyOfResult = 1 << 16, kFewLanes = 4;
   const GroupShape& shape = sized.shape;
   s.together = 1;
-  if (s.split > 1 || s.cluster > 1 || !s.persistent || !shape.batch.empty())
-    return absl::OkStatus();
+  // Of rows that are read again sums may yet come with their maxima (ChoosePasses).
+  if (!s.persistent || !shape.batch.empty()) return absl::OkStatus();
   int64_t together = 0, bytes = 0;
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
     if (shape.crosses[i] != Crossing::kSomeRows) continue;
     SEAM_ASSIGN_OR_RETURN(const int64_t rows,
                           ValueOf(sized, shape.Extent(shape.RowsFoldedBy(ExprId(i)))));
-    together = std::gcd(together, std::gcd(rows, s.rows_of_warp()));
+    together = std::gcd(together, std::gcd(rows, s.most_together()));
     const OpKind op = sized.group->op(ExprId(i));
     const DType t = AccumulatorType(*sized.group, ExprId(i));
     for (int c = 0; c < kernel::NumComponents(op); ++c)
       bytes += DTypeBytes(kernel::ComponentType(op, t, c));
   }
+  together &= -together;
+  if (together <= 1) return absl::OkStatus();
   SEAM_ASSIGN_OR_RETURN(const int64_t moved, MovedBytes(sized));
   const bool many = s.lanes_per_row <= kFewLanes &&
-                    sized.rows > kManyStates * std::max<int64_t>(1, sized.finished);
-  if (!many && 2 * bytes * sized.rows * kPart < moved) return absl::OkStatus();
-  if (together > 1) s.together = static_cast<int>(together & -together);
+                    sized.rows > kManyOfResult * std::max<int64_t>(1, sized.finished);
+  if (many || 2 * bytes * sized.rows * kPart >= moved) s.together = static_cast<int>(together);
   return absl::OkStatus();
 }
 

@@ -487,9 +487,7 @@ class Rows {
   void AddOne(Schedule s) {
     s.stagger = s.staggered = 0;
     reduction::ChooseStagger(sized_, s);
-    const bool leaves_rows = s.split == 1 && s.cluster == 1 && !s.online;
-    s.together =
-        leaves_rows ? static_cast<int>(std::min<int64_t>(s.together, s.rows_of_warp())) : 1;
+    s.together = static_cast<int>(std::min<int64_t>(s.together, s.most_together()));
     if (!CheckSchedule(s).ok()) return;
     const int ctas = std::max(1, s.min_ctas_per_sm);
     const int registers = std::min(255, device_.registers_per_sm / (s.threads() * ctas) / 8 * 8);

@@ -47,8 +47,8 @@ bool IsWidest(const Fusion& group, const AxisMap& axes, const AxisSet& set) {
 }
 
 // How a reduction crosses these rows; nothing if the two cannot share a kernel. What keeps all of
-// its columns and some of the rows' axes has states of a batch's CTAs, or, if others have more
-// columns, `each_row`'s.
+// its columns and some of the rows' axes leaves states of each batch's CTAs or, with `each_row` and
+// where others have more columns, of each row.
 std::optional<Crossing> CrossingOf(const Fusion& group, const AxisMap& axes, ExprId e, bool free,
                                    const AxisSet& rows, bool each_row) {
   const AxisSet kept = axes.kept(e), space = axes.space(e);

@@ -188,8 +188,7 @@ absl::Status CheckSchedule(const Schedule& s) {
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32 || !power_of_two(s.whole_lanes) ||
              s.whole_lanes > 32) {
     broken = "finish_lanes or whole_lanes is no power of two up to 32";
-  } else if (!power_of_two(s.together) || s.together > s.rows_of_warp() ||
-             (s.together > 1 && (s.split > 1 || s.cluster > 1 || s.online))) {
+  } else if (!power_of_two(s.together) || s.together > s.most_together()) {
     broken = "states that are left together are those of a power of two of rows that a warp has";
   } else if (!within(s.held, 0, 1024) || (s.held > 0 && (s.split == 1 || !s.one_launch))) {
     broken = "only between the phases of one kernel in which CTAs share rows steps are held";

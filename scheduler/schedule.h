@@ -115,9 +115,11 @@ struct Schedule {
   int64_t rows_per_cta() const {
     return int64_t{32} / lanes_per_row * row_warps * (outer ? vector : 1);
   }
-  // Of these, rows beside each other whose states one warp has when it leaves them: where vectors
-  // of rows are merged a row a thread (kernel/expand_rows.cc), those of whole warps.
-  int64_t rows_of_warp() const {
+  // The most that `together` may be: rows beside each other whose states one warp has when it
+  // leaves them. Where vectors of rows are merged a row a thread (kernel/expand_rows.cc), those of
+  // whole warps; 1 where others have a part in them.
+  int64_t most_together() const {
+    if (split > 1 || cluster > 1 || online) return 1;
     const int64_t of_lanes = int64_t{32} / lanes_per_row * (outer ? vector : 1);
     const int64_t by_row = rows_per_cta() % 32 == 0 ? 32 : 1;
     if (!outer || vector == 1 || threads() % rows_per_cta() != 0) return of_lanes;
@@ -192,8 +194,7 @@ struct Schedule {
 //    nothing crosses (points > 1: grid and stages 0, split 1 of a reduction, cluster and neighbours
 //    1, not tiles, blocks, async or shift); so are those with all of an axis, which is not `along`;
 //  - finish_lanes and whole_lanes are powers of two up to 32;
-//  - together is a power of two, of rows that a warp has (together > 1: split and cluster 1, not
-//    online);
+//  - together is a power of two up to most_together();
 //  - held is 0 to 1024, and what stays does so between phases of CTAs that share rows (held: split
 //    above 1, one_launch);
 //  - a fact's multiple is at least 1.

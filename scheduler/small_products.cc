@@ -52,8 +52,8 @@ absl::StatusOr<Schedule> FitShortRows(const SizedGroup& sized, const Loads& one,
   return s;
 }
 
-// Whether what is read and written is little beside the products: no tensor has all of the rows'
-// and columns' axes, or none of those that are read.
+// Whether there are twice as many products as elements, of the widest type, that are read and
+// written: no large tensor then has all of the rows' and columns' axes.
 absl::StatusOr<bool> AreMostlyProducts(const SizedGroup& sized) {
   SEAM_ASSIGN_OR_RETURN(const int64_t bytes, MovedBytes(sized));
   return 2 * bytes <= sized.rows * sized.columns * sized.widest_bytes;
@@ -73,7 +73,7 @@ absl::StatusOr<std::optional<int>> FindShortAxis(const SizedGroup& sized, const 
         sized.shape.axes.extent(sized.shape.rows[few]).maybe_int();
     if (!results || *results < 2 || *results > kMostResults) continue;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
-                          WithPoints(sized, s, few == 0 ? 1 : 0, 1, few));
+                          WithPoints(sized, s, /*along=*/0, 1, few));
     if (!with) continue;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
     if (!loads || loads->count >= least * static_cast<double>(*results)) continue;

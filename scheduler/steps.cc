@@ -57,6 +57,8 @@ absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s) {
   SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> now, LoadsOfPoints(sized, s));
   if (now && now->traced.tile.values.size() < kFewValues) return s;
   std::optional<Schedule> best;
+  // Of a thread that has all of another axis already (OrPointsAlongMemory) the points along one of
+  // the two count: so were the graphs timed that the threshold is from.
   double least = now ? kFarLess * Arithmetic(sized, s, *now, s.points) : INFINITY;
   for (const int axis : axes) {
     const int64_t steps = *sized.shape.axes.extent(sized.shape.rows[axis]).maybe_int();
@@ -65,10 +67,9 @@ absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s) {
     for (int vector = widest; vector > 0; vector /= 2) {
       Schedule one = s;
       one.points = 1;
-      one.along = 0;
       SEAM_RETURN_IF_ERROR(ChooseVector(sized, vector, one));
       SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
-                            WithPoints(sized, one, axis == 0 ? 1 : 0, 1, axis));
+                            WithPoints(sized, one, /*along=*/0, 1, axis));
       if (!with) continue;
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
       if (!loads || (one.vector > 1 && loads->words > kMostHeldWords)) continue;

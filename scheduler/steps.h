@@ -1,6 +1,7 @@
 // Steps: results that are computed one from the other, as those of a loop that someone has written
 // step by step and put beside each other at the end. A thread that has all of them computes each
-// once; one that has one of them, all that come before it.
+// once; one that has one of them, all that come before it. The same holds of whatever else is put
+// beside each other and has much in common.
 #pragma once
 
 #include "absl/status/statusor.h"

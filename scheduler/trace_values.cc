@@ -305,6 +305,7 @@ absl::StatusOr<TileId> Tracer::Concatenated(ExprId e, ValId v, const Index& inde
   std::vector<SymInt> ends;
   SymInt end = 0;
   for (ValId operand : operands) ends.push_back(end += Extent(operand, axis));
+  const bool are_steps = AreSteps(e);
   std::optional<TileId> result;
   for (size_t i = operands.size(); i-- > 0;) {
     const SymInt begin = i == 0 ? SymInt(0) : ends[i - 1];
@@ -314,10 +315,9 @@ absl::StatusOr<TileId> Tracer::Concatenated(ExprId e, ValId v, const Index& inde
     at[axis] = index[axis] - begin;
     // Of steps, each in all that follow it, the element at this place is wanted wherever one of
     // them is: so all of them share it.
-    const bool is_step = AreSteps(e);
-    if (is_step) at[axis] = Mod(index[axis], Max(Extent(operands[i], axis), 1));
+    if (are_steps) at[axis] = Mod(index[axis], Max(Extent(operands[i], axis), 1));
     SEAM_ASSIGN_OR_RETURN(TileId part,
-                          At(operands[i], at, is_step ? predicate : SymAnd(predicate, inside)));
+                          At(operands[i], at, are_steps ? predicate : SymAnd(predicate, inside)));
     result =
         result ? Map(OpKind::Where, group_.dtype(v), {IndexOf(inside, DType::Bool), part, *result})
                : part;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "ir/text/parser.h"
@@ -16,18 +17,23 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+GroupProgram Reduction(const std::string& text) {
+  absl::StatusOr<Fusion> fusion = ParseFusion(text);
+  EXPECT_TRUE(fusion.ok()) << fusion.status();
+  GroupProgram group;
+  group.group = std::make_shared<const Fusion>(*std::move(fusion));
+  group.scheduler = SchedulerKind::kReduction;
+  return group;
+}
+
 TEST(GroupProgram, EasesWhatSpills) {
-  absl::StatusOr<Fusion> fusion = ParseFusion(R"(fusion norm {
+  GroupProgram group = Reduction(R"(fusion norm {
   symbol M
   symbol N
   input x: bf16[M, N]
   y = softmax(x, axis=-1)
   output y
 })");
-  ASSERT_TRUE(fusion.ok()) << fusion.status();
-  GroupProgram group;
-  group.group = std::make_shared<const Fusion>(*std::move(fusion));
-  group.scheduler = SchedulerKind::kReduction;
   const ScheduleContext context{.sizes = {65536, 1024}, .device = Devices()[0]};
   const auto choose = [&] { return group.Choose(SchedulerKind::kReduction, context, nullptr); };
 
@@ -68,17 +74,13 @@ TEST(GroupProgram, EasesWhatSpills) {
 
 // Points of a thread leave as many states for other warps: fewer where a CTA has no room for them.
 TEST(GroupProgram, HasFewerPointsWhereThereIsNoRoom) {
-  absl::StatusOr<Fusion> fusion = ParseFusion(R"(fusion product {
+  GroupProgram group = Reduction(R"(fusion product {
   symbol M
   input x: bf16[M, 4096]
   input w: bf16[4, 4096]
   y = sum(cast(x, dtype=f32)[:, None] * cast(w, dtype=f32), axes=[2])
   output y
 })");
-  ASSERT_TRUE(fusion.ok()) << fusion.status();
-  GroupProgram group;
-  group.group = std::make_shared<const Fusion>(*std::move(fusion));
-  group.scheduler = SchedulerKind::kReduction;
   ScheduleContext context{.sizes = {65536}, .device = Devices()[0]};
   const auto choose = [&] { return group.Choose(SchedulerKind::kReduction, context, nullptr); };
   const absl::StatusOr<GroupProgram::Choice> first = choose();
@@ -103,13 +105,9 @@ TEST(GroupProgram, HasFewerPointsWhereThereIsNoRoom) {
 // What was chosen for a call's sizes is not worked out again: this makes CompileFor serve a later
 // Run.
 TEST(GroupProgram, ChoosesOnceForTheSameSizes) {
-  absl::StatusOr<Fusion> fusion = ParseFusion(
+  GroupProgram group = Reduction(
       "fusion f {\n symbol M\n symbol N\n input x: f32[M, N]\n y = softmax(x, axis=-1)\n"
       "output y\n}");
-  ASSERT_TRUE(fusion.ok()) << fusion.status();
-  GroupProgram group;
-  group.group = std::make_shared<const Fusion>(*std::move(fusion));
-  group.scheduler = SchedulerKind::kReduction;
   ScheduleContext context{.sizes = {64, 1024}, .device = Devices()[0]};
   const auto choose = [&] {
     const auto choice = group.Choose(SchedulerKind::kReduction, context, nullptr);
@@ -134,13 +132,9 @@ TEST(GroupProgram, ChoosesOnceForTheSameSizes) {
 
 // Variants that no call has any more are forgotten, not those that one has.
 TEST(GroupProgram, DropsWhatNobodyUses) {
-  absl::StatusOr<Fusion> fusion = ParseFusion(
+  GroupProgram group = Reduction(
       "fusion f {\n symbol M\n symbol N\n input x: f32[M, N]\n y = softmax(x, axis=-1)\n"
       "output y\n}");
-  ASSERT_TRUE(fusion.ok()) << fusion.status();
-  GroupProgram group;
-  group.group = std::make_shared<const Fusion>(*std::move(fusion));
-  group.scheduler = SchedulerKind::kReduction;
   std::vector<std::shared_ptr<Variant>> used;
   for (const int64_t n : {64, 1024, 4099}) {
     const auto choice = group.Choose(SchedulerKind::kReduction,

@@ -19,6 +19,7 @@
 namespace seam {
 namespace {
 
+using testing::Chosen;
 using ::testing::ContainsRegex;
 using testing::ExpectRight;
 using testing::GroupResult;
@@ -252,16 +253,6 @@ TEST(OuterRows, ClustersThatShareRowsUnevenlyAreRefused) {
   EXPECT_THAT(std::string(CheckSchedule(s).message()), HasSubstr("as many threads each"));
   s.warps_per_row = 4;
   EXPECT_TRUE(CheckSchedule(s).ok());
-}
-
-Schedule Chosen(const std::string& text, std::vector<int64_t> sizes, const char* device = "h200") {
-  const absl::StatusOr<Fusion> group = ParseFusion(text);
-  const ScheduleContext context{.sizes = std::move(sizes), .device = *FindDevice(device)};
-  const absl::StatusOr<Schedule> s =
-      FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
-  EXPECT_TRUE(s.ok()) << s.status();
-  EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
-  return *s;
 }
 
 TEST(OuterRows, ChosenSchedules) {

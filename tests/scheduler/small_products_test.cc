@@ -13,17 +13,8 @@
 namespace seam {
 namespace {
 
+using testing::Chosen;
 using testing::ExpectRight;
-
-Schedule Chosen(const std::string& text, const std::vector<int64_t>& sizes) {
-  const absl::StatusOr<Fusion> group = ParseFusion(text);
-  EXPECT_TRUE(group.ok()) << group.status();
-  const absl::StatusOr<Schedule> s =
-      FindScheduler(SchedulerKind::kReduction)
-          ->choose(*group, {.sizes = sizes, .device = *FindDevice("h200")});
-  EXPECT_TRUE(s.ok()) << s.status();
-  return *s;
-}
 
 // `results` products of each row with the rows of a table, which lie beside each other or across.
 std::string Text(int results, int columns, bool across = false) {

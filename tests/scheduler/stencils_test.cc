@@ -74,14 +74,7 @@ TEST(Stencils, WhatPointsHaveInCommonIsLoadedOnce) {
 
 Schedule Chosen(const std::string& text, std::vector<int64_t> sizes,
                 SchedulerKind kind = SchedulerKind::kPointwise) {
-  ScheduleContext context;
-  context.sizes = std::move(sizes);
-  context.alignment_bytes = 16;
-  context.device = *FindDevice("h100");
-  const Fusion f = *ParseFusion(text);
-  const absl::StatusOr<Schedule> chosen = FindScheduler(kind)->choose(f, context);
-  if (!chosen.ok()) ADD_FAILURE() << chosen.status();
-  return *chosen;
+  return testing::Chosen(text, std::move(sizes), "h100", kind);
 }
 
 TEST(Stencils, AsManyPointsAsDivideTheirAxisAndLeaveEverySmACta) {

@@ -16,6 +16,7 @@
 namespace seam {
 namespace {
 
+using testing::Chosen;
 using testing::ExpectRight;
 using ::testing::HasSubstr;
 
@@ -36,24 +37,14 @@ const char* const kFolds[] = {
     "s = sum(squeeze(x[:, :, 0:1], axes=[2]), axes=[1])\n  output s",
 };
 
-std::vector<Schedule> Tried(const std::string& text, std::vector<int64_t> sizes) {
-  const absl::StatusOr<Fusion> group = ParseFusion(text);
-  EXPECT_TRUE(group.ok()) << group.status();
-  const absl::StatusOr<Schedule> s =
-      FindScheduler(SchedulerKind::kReduction)
-          ->choose(*group, {.sizes = sizes, .device = *FindDevice("h200")});
-  EXPECT_TRUE(s.ok()) << s.status();
-  return {*s};
-}
-
 TEST(Together, WhereStatesAreMany) {
   // Of four columns, a state would be a quarter of what is read.
-  EXPECT_EQ(Tried(Text(4, kFolds[0]), {16, 1 << 18})[0].together, 32);
+  EXPECT_EQ(Chosen(Text(4, kFolds[0]), {16, 1 << 18}).together, 32);
   // As many as divide the rows of an image.
-  EXPECT_EQ(Tried(Text(4, kFolds[0]), {16, (1 << 18) + 8})[0].together, 8);
-  EXPECT_EQ(Tried(Text(4, kFolds[0]), {16, (1 << 18) + 1})[0].together, 1);
+  EXPECT_EQ(Chosen(Text(4, kFolds[0]), {16, (1 << 18) + 8}).together, 8);
+  EXPECT_EQ(Chosen(Text(4, kFolds[0]), {16, (1 << 18) + 1}).together, 1);
   // Long rows leave little, and a warp has one of them.
-  EXPECT_EQ(Tried(Text(1024, kFolds[0]), {16, 4096})[0].together, 1);
+  EXPECT_EQ(Chosen(Text(1024, kFolds[0]), {16, 4096}).together, 1);
 }
 
 TEST(Together, EveryReduction) {
@@ -67,7 +58,7 @@ TEST(Together, EveryReduction) {
         for (const int together : {2, 4, 8, 32}) {
           ExpectRight(Text(columns, fold),
                       {.sizes = {{"B", 3}, {"N", n}}, .edit = [&](Schedule& s) {
-                         if (n % together == 0 && s.rows_of_warp() >= together)
+                         if (n % together == 0 && s.most_together() >= together)
                            s.together = together;
                        }});
         }
@@ -109,7 +100,7 @@ TEST(Together, VectorsOfRows) {
                                s.min_ctas_per_sm = 0;
                                s.tiles = s.async = s.reread = s.shift = s.blocks = false;
                                s.stages = 0;
-                               s.together = s.rows_of_warp() >= together ? together : 1;
+                               s.together = s.most_together() >= together ? together : 1;
                              }});
         }
       }

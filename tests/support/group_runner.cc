@@ -1,5 +1,7 @@
 #include "tests/support/group_runner.h"
 
+#include <gtest/gtest.h>
+
 #include <list>
 #include <utility>
 
@@ -195,6 +197,17 @@ GroupResult RunGroupText(const std::string& text, const GroupRun& run) {
   absl::StatusOr<Fusion> fusion = ParseFusion(text);
   if (!fusion.ok()) return {.status = fusion.status()};
   return RunGroup(*fusion, run);
+}
+
+Schedule Chosen(const std::string& text, std::vector<int64_t> sizes, const std::string& device,
+                SchedulerKind kind) {
+  const absl::StatusOr<Fusion> group = ParseFusion(text);
+  EXPECT_TRUE(group.ok()) << group.status();
+  const absl::StatusOr<Schedule> s = FindScheduler(kind)->choose(
+      *group, {.sizes = std::move(sizes), .device = *FindDevice(device)});
+  EXPECT_TRUE(s.ok()) << s.status();
+  EXPECT_TRUE(CheckSchedule(*s).ok()) << s->ToString();
+  return *s;
 }
 
 }  // namespace seam::testing

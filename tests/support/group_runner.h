@@ -35,4 +35,8 @@ struct GroupResult {
 GroupResult RunGroup(const Fusion& group, const GroupRun& run);
 GroupResult RunGroupText(const std::string& text, const GroupRun& run);
 
+// The heuristic's schedule for a group, given as text, at these sizes of its symbols.
+Schedule Chosen(const std::string& text, std::vector<int64_t> sizes,
+                const std::string& device = "h200", SchedulerKind kind = SchedulerKind::kReduction);
+
 }  // namespace seam::testing
