@@ -128,7 +128,8 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
     changes.push_back(
         absl::StrCat(instead.registers, " vectors a thread instead of ", chosen.registers));
   }
-  if (instead.all_of < chosen.all_of) changes.push_back("not all of an axis to a thread");
+  if (instead.beside_points < chosen.beside_points)
+    changes.push_back("points along one axis to a thread");
   if (instead.points < chosen.points)
     changes.push_back(absl::StrCat(instead.points, " points a thread instead of ", chosen.points));
   if (instead.stages < chosen.stages || instead.spare < chosen.spare ||

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 
 #include "absl/algorithm/container.h"
 #include "scheduler/kernel/instructions.h"
+#include "scheduler/schedulers.h"
+#include "scheduler/small_products.h"
 #include "scheduler/stencils.h"
 
 namespace seam {
@@ -19,6 +22,9 @@ constexpr double kInstructionsPerByte = 16;
 // An element that is read beside its place: its address, whether it is there, a load in a shorter
 // vector or none. One that may be padding: whether it is.
 constexpr int kInstructionsPerRead = 4, kInstructionsPerPad = 4;
+// What a load takes that would bring a value instead: the L1 cache gives a fourth of the elements
+// that a multiprocessor computes with.
+constexpr int kInstructionsPerEntry = 4;
 // The index of an element behind a reshape that takes rows apart elsewhere than they were made:
 // two divisions, in 64 bits at worst.
 constexpr int kInstructionsPerReshape = 100;
@@ -46,7 +52,9 @@ class Counter {
   Counter(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
           const GroupSummary& summary)
       : f_(fusion), axes_(axes), sizes_(sizes), s_(summary) {
-    if (s_.num_reductions > 0) rows_ = s_.GridAxes();
+    if (s_.num_reductions == 0) return;
+    rows_ = reduction::AxesOfRows(f_, axes_, s_);
+    mostly_products_ = AreMostlyProducts();
   }
 
   double Run() const {
@@ -58,6 +66,38 @@ class Counter {
  private:
   double Points(ExprId e) const { return sizes_.Points(axes_, axes_.space(e)); }
 
+  // Whether there are twice as many products as elements that are moved, of rows that lie along
+  // their columns in the largest of what is read, as scheduler/small_products.h asks.
+  bool AreMostlyProducts() const {
+    constexpr double kProductBytes = 4;
+    double products = 0, most = 0;
+    bool along_columns = false;
+    for (const GroupSummary::Computed& c : s_.computed) {
+      products = std::max(products, Points(c.at));
+      for (ValId v : f_.operands(c.expr)) {
+        const double elements = sizes_.Points(axes_, axes_.axes(v));
+        if (!IsRead(v) || f_.rank(v) == 0 || elements <= most) continue;
+        const auto last = axes_.atoms(v, f_.rank(v) - 1);
+        if (last.empty()) continue;
+        most = elements;
+        along_columns = !absl::c_linear_search(rows_, last.back());
+      }
+    }
+    return along_columns && 2 * static_cast<double>(s_.moved_bytes) <= kProductBytes * products;
+  }
+
+  // Rows of which a thread has all along a short axis, that of a product's few results, compute for
+  // all of them what does not depend on it (scheduler/small_products.h).
+  double ResultsAtOnce(const AxisSet& own) const {
+    double most = 1;
+    if (!mostly_products_) return most;
+    for (AxisId a : Difference(rows_, own)) {
+      const std::optional<int64_t> results = axes_.extent(a).maybe_int();
+      if (results && *results <= kMostResults) most = std::max(most, static_cast<double>(*results));
+    }
+    return most;
+  }
+
   bool IsRead(ValId v) const {  // From memory.
     const auto before = [](const GroupSummary::Computed& c, ExprId e) { return c.expr < e; };
     const ExprId e = f_.definition(v);
@@ -65,13 +105,35 @@ class Counter {
     return !e.valid() || it == s_.computed.end() || it->expr != e;
   }
 
+  // At how many of a group's points something with these axes is computed, or read.
+  double PointsOf(const AxisSet& own, double points) const {
+    // What rows have in common is so once for each of them.
+    if (s_.num_reductions > 0 && IsSubset(own, rows_)) return 0;
+    return points / ResultsAtOnce(own);
+  }
+
+  // Whether somebody in the group reads it, or a view of it, along more axes than it has: where it
+  // would be loaded if it were computed elsewhere.
+  bool IsReadAtMore(ExprId e, size_t axes) const {
+    return absl::c_any_of(f_.uses(f_.result(e)), [&](ExprId reader) {
+      if (IsRead(f_.result(reader))) return false;
+      const OpClass of = f_.info(reader).op_class;
+      const bool renames = of == OpClass::Broadcast || of == OpClass::View;
+      return axes_.space(reader).size() > axes || (renames && IsReadAtMore(reader, axes));
+    });
+  }
+
   double Of(const GroupSummary::Computed& c) const {
-    // What rows have in common is computed once for each of them.
-    if (s_.num_reductions > 0 && IsSubset(axes_.space(c.expr), rows_)) return 0;
-    const double points = TimesShared(c) * Points(c.at);
+    const double points = PointsOf(axes_.space(c.expr), TimesShared(c) * Points(c.at));
+    if (points == 0) return 0;
     const OpKind op = f_.op(c.expr);
     const int instructions = s_.num_reductions == 0 && c.times > 1 ? InstructionsForNeighbours(op)
                                                                    : kernel::InstructionsOf(op);
+    // A load would take as long.
+    if (c.times == 1 && instructions < kInstructionsPerEntry &&
+        IsReadAtMore(c.expr, axes_.space(c.expr).size())) {
+      return Accesses(c) * points;
+    }
     return Accesses(c) * points + instructions * std::max(0.0, points - Points(c.expr));
   }
 
@@ -120,6 +182,7 @@ class Counter {
   const SizeHints& sizes_;
   const GroupSummary& s_;
   AxisSet rows_;
+  bool mostly_products_ = false;
 };
 
 }  // namespace

@@ -330,7 +330,7 @@ absl::StatusOr<GroupShape> ShapeFor(const Fusion& group, const Schedule& schedul
   if (schedule.outer) absl::c_replace(shape.crosses, Crossing::kAll, Crossing::kSomeRows);
   if (schedule.tiles && !shape.reduces) return RowsAcross(group, std::move(shape));
   shape.outer |= schedule.tiles;
-  if (schedule.points > 1 || schedule.all_of >= 0)
+  if (schedule.points > 1 || schedule.beside >= 0)
     return PointsAsOneRow(group, std::move(shape), schedule);
   if (schedule.neighbours == 1) return shape;
   return schedule.tiles ? NeighboursAcross(group, std::move(shape))
@@ -364,7 +364,7 @@ GroupShape FinishedShape(const GroupShape& shape, const AxisSet& kept) {
 
 SymInt GroupShape::Steps(AxisId a, SymInt extent) const {
   for (const PointsOfAxis& of : along) {
-    if (of.axis == a) return FloorDiv(extent, of.points);
+    if (of.axis == a) return of.uneven ? CeilDiv(extent, of.points) : FloorDiv(extent, of.points);
   }
   return extent;
 }
@@ -477,13 +477,14 @@ std::vector<AxisId> FollowedOrder(const std::vector<TensorOrder>& candidates,
 void PlaceBesideSharers(const std::vector<ExprId>& reductions, const AxisMap& axes,
                         const std::vector<AxisId>& memory, const std::vector<AxisId>& logical,
                         std::vector<AxisId>& order) {
-  constexpr int64_t kShort = 64;
+  constexpr int64_t kShort = 256;
   std::optional<AxisId> before;
   for (AxisId a : logical) {
     const bool is_kept = absl::c_any_of(
         reductions, [&](ExprId e) { return absl::c_binary_search(axes.kept(e), a); });
     if (!is_kept || !Contains(order, a)) continue;
-    const bool is_short = RangeOf(axes.extent(a)).hi <= kShort;
+    const int64_t most = RangeOf(axes.extent(a)).hi;
+    const bool is_short = most <= kShort || (before && most < RangeOf(axes.extent(*before)).hi);
     if (before && is_short && !Contains(memory, a) && *before != order.back()) {
       std::erase(order, a);
       order.insert(absl::c_find(order, *before) + 1, a);

@@ -90,6 +90,7 @@ struct GroupShape {
   struct PointsOfAxis {
     AxisId axis;
     int points;
+    bool uneven = false;  // They may not divide it: of the last ones some are behind its end.
   };
   int points = 1;
   std::vector<PointsOfAxis> along;

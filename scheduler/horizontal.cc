@@ -250,7 +250,7 @@ absl::Status CheckLowers(const Fusion& group) {
 
 Schedule WithThreads(const Schedule& s, int threads) {
   const bool depends = s.grid > 0 || s.blocks || s.shift || s.tiles || s.neighbours > 1 ||
-                       s.points > 1 || s.all_of >= 0;
+                       s.points > 1 || s.beside >= 0;
   if (depends || s.threads() == threads) return s;
   const int sharing = s.lanes_per_row * s.warps_per_row, vectors = sharing * s.registers;
   Schedule best = s;

@@ -73,6 +73,7 @@ std::vector<Guard> GuardsOf(const Fusion& group, const GroupShape& shape, const 
             absl::StrCat("states of ", schedule.together, " rows are of one result"));
   }
   for (const GroupShape::PointsOfAxis& of : shape.along) {
+    if (of.uneven) continue;
     require(SymEq(Mod(shape.axes.extent(of.axis), of.points), 0),
             absl::StrCat("threads have ", of.points, " points each along an axis"));
   }

@@ -92,8 +92,9 @@ std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& devic
     fewer.points /= 2;
     easier.push_back(fewer);
   }
-  if (fewer.all_of >= 0) {
-    fewer.all_of = -1;
+  if (fewer.beside >= 0) {
+    fewer.beside = -1;
+    fewer.beside_points = 1;
     easier.push_back(fewer);
   }
   for (const Schedule& t : {s, fewest}) {

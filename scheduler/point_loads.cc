@@ -54,20 +54,33 @@ absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, cons
 }
 
 absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
-                                                   int along, int points, int all_of) {
+                                                   int along, int points, PointsAlong beside,
+                                                   bool may_be_uneven) {
   Schedule with = s;
   with.points = points;
-  with.along = points == 1 && along == all_of ? (all_of == 0 ? 1 : 0) : along;
-  with.all_of = all_of;
+  with.along = points == 1 && along == beside.axis ? (along == 0 ? 1 : 0) : along;
+  with.beside = beside.axis;
+  with.beside_points = beside.points;
+  with.uneven = may_be_uneven && with.points_of_thread() > 1;
   const absl::StatusOr<GroupShape> shape = PointsAsOneRow(*sized.group, sized.shape, with);
   if (!shape.ok()) return std::nullopt;
-  for (const auto& [axis, of_axis] : shape->along) {
-    const SymInt extent = shape->axes.extent(axis);
+  with.uneven = false;
+  for (const GroupShape::PointsOfAxis& of : shape->along) {
+    const SymInt extent = shape->axes.extent(of.axis);
     SEAM_ASSIGN_OR_RETURN(const int64_t elements, ValueOf(sized, extent));
-    if (elements == 0 || elements % of_axis != 0) return std::nullopt;
-    AddMultiples(sized, FreeSymbols(extent), of_axis, with);
+    if (elements == 0) return std::nullopt;
+    const bool divides = elements % of.points == 0;
+    if (divides) AddMultiples(sized, FreeSymbols(extent), of.points, with);
+    if (!divides && !may_be_uneven) return std::nullopt;
+    with.uneven |= !divides;
   }
   return with;
+}
+
+std::optional<PointsAlong> AllOf(const SizedGroup& sized, int axis, int64_t most) {
+  const std::optional<int64_t> all = sized.shape.axes.extent(sized.shape.rows[axis]).maybe_int();
+  if (!all || *all < 2 || *all > most) return std::nullopt;
+  return PointsAlong{axis, static_cast<int>(*all)};
 }
 
 }  // namespace seam

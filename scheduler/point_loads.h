@@ -30,9 +30,19 @@ absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s);
 // it does not show that they read what is reduced in their own rows.
 absl::StatusOr<std::optional<Loads>> LoadsOfPoints(const SizedGroup& sized, const Schedule& s);
 
-// The schedule with `points` a thread along an axis of rows, any where that is one, and all of
-// another axis with each, if they divide the rows.
+// So many neighbours along an axis of the rows; along none, a negative one, it is one.
+struct PointsAlong {
+  int axis = -1, points = 1;
+};
+
+// The schedule with `points` a thread along an axis of rows, any where that is one, and some of
+// another axis with each, if they divide the rows or may be uneven.
 absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, const Schedule& s,
-                                                   int along, int points, int all_of = -1);
+                                                   int along, int points, PointsAlong beside = {},
+                                                   bool may_be_uneven = false);
+
+// All of an axis whose extent is known; nothing of others, and where it has too many.
+std::optional<PointsAlong> AllOf(const SizedGroup& sized, int axis,
+                                 int64_t most = kMostPointsBeside);
 
 }  // namespace seam

@@ -9,9 +9,6 @@
 
 namespace seam {
 
-// Elements at most of an axis of which a thread may have all (Schedule::all_of).
-inline constexpr int64_t kMostOfAll = 128;
-
 // The shape whose rows are so many neighbours of `shape`'s, along the axes that the schedule says.
 // Where the fastest axis of the rows has fewer, the next slower one has the rest. Error:
 // kUnimplemented where something crosses the rows, or where their extents are known and are no

@@ -34,6 +34,7 @@
 #include "scheduler/reduction_share.h"
 #include "scheduler/reduction_turns.h"
 #include "scheduler/schedulers.h"
+#include "scheduler/small_products.h"
 #include "scheduler/stencils.h"
 #include "scheduler/workload.h"
 
@@ -510,16 +511,17 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   }
   if (!chosen.shift) {
     SEAM_ASSIGN_OR_RETURN(chosen, FitStencilOfRows(sized, std::move(chosen)));
-    if (chosen.points > 1) return chosen;  // Windows are read once for several rows.
+    if (chosen.points_of_thread() > 1) return chosen;  // Windows are read once for several rows.
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> neighbours, ChooseNeighbours(sized, s, chosen));
     return neighbours ? *std::move(neighbours) : chosen;
   }
   // Single elements that rows share are fewer loads than vectors put together.
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
-  if (!rows.JoinsFirstLoad()) return chosen;
+  SEAM_ASSIGN_OR_RETURN(const bool products, AreMostlyProducts(sized));
+  if (!rows.JoinsFirstLoad() && !products) return chosen;
   SEAM_ASSIGN_OR_RETURN(Schedule single, ChooseFor(sized, s, {.may_shift = false}));
   SEAM_ASSIGN_OR_RETURN(single, FitStencilOfRows(sized, std::move(single)));
-  return single.points > 1 ? single : chosen;
+  return single.points_of_thread() > 1 ? single : chosen;
 }
 
 }  // namespace seam::reduction

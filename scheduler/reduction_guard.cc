@@ -238,6 +238,20 @@ Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSumma
   return Decision::Accept(me);
 }
 
+AxisSet AxesOfRows(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary) {
+  if (summary.reductions.empty()) return summary.GridAxes();
+  const AxisId fastest = LastAxis(fusion, axes, summary.reductions[0]);
+  if (std::optional<AxisSet> rows = RowsOf(axes, summary, fastest)) return *std::move(rows);
+  const GroupSummary fewer = WithoutUnrolled(fusion, axes, summary);
+  if (fewer.num_reductions == summary.num_reductions) return summary.GridAxes();
+  AxisSet rows = AxesOfRows(fusion, axes, fewer);
+  for (ExprId e : summary.reductions) {
+    if (!absl::c_linear_search(fewer.reductions, e))
+      rows = Union(rows, Difference(axes.space(e), axes.kept(e)));
+  }
+  return rows;
+}
+
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device) {
   constexpr double kFewKept = 8;

@@ -27,7 +27,10 @@ std::string Schedule::ToString() const {
     if (points > 1) {
       absl::StrAppend(&text, ", ", points, " neighbouring points of axis ", along, " to a thread");
     }
-    if (all_of >= 0) absl::StrAppend(&text, ", all of axis ", all_of, " with each");
+    if (beside >= 0)
+      absl::StrAppend(&text, ", ", beside_points, " of axis ", beside,
+                      points > 1 ? " with each" : " to a thread");
+    if (uneven) absl::StrAppend(&text, ", fewer at the end");
     if (kind == SchedulerKind::kReduction || warps_per_row * lanes_per_row > 1 || split > 1) {
       absl::StrAppend(
           &text, ", ", lanes_per_row * warps_per_row, " threads a row x ", registers, " vectors, ",
@@ -179,9 +182,10 @@ absl::Status CheckSchedule(const Schedule& s) {
               s.threads() % s.rows_per_cta() != 0)) {
     broken =
         "neighbours that are rows lie in vectors, in a CTA all together, with as many threads each";
-  } else if (!power_of_two(s.points) || s.points > 16 || s.along < 0 || s.all_of < -1 ||
-             s.all_of == s.along ||
-             ((s.points > 1 || s.all_of >= 0) &&
+  } else if (!power_of_two(s.points) || s.points > 16 || s.along < 0 || s.beside < -1 ||
+             s.beside == s.along || !within(s.beside_points, 1, kMostPointsBeside) ||
+             (s.beside < 0 && s.beside_points > 1) || (s.uneven && s.points_of_thread() == 1) ||
+             ((s.points > 1 || s.beside >= 0) &&
               (s.tiles || s.blocks || s.async || s.shift || s.grid > 0 || s.cluster > 1 ||
                s.neighbours > 1 || (s.kind == SchedulerKind::kReduction && s.split > 1)))) {
     broken = "points is no power of two up to 16, of rows that their threads load and hold";

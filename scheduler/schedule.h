@@ -23,6 +23,9 @@ struct SymbolFact {
   friend bool operator==(const SymbolFact&, const SymbolFact&) = default;
 };
 
+// Most points along another axis that a thread has with each of its points.
+inline constexpr int kMostPointsBeside = 128;
+
 struct Schedule {
   SchedulerKind kind = SchedulerKind::kNone;
 
@@ -39,12 +42,15 @@ struct Schedule {
                     // several of them read.
   int along = 0;    // Which axis of the rows that is, slow to fast. If it has fewer, the next
                     // slower one has the rest.
-  int all_of = -1;  // Not negative: another axis of the rows, of up to 128 elements. With each of
-                    // its points a thread has all of these.
-  int lanes_per_row = 1;       // Lanes of a warp that share a row: a power of two up to 32.
-  int warps_per_row = 1;       // Warps that share a row, exchanging through shared memory.
-  int row_warps = 1;           // Warps side by side on different rows.
-  int registers = 1;           // Vectors that a thread holds at once along the columns.
+  int beside = -1;  // Not negative: another axis of the rows. With each of its points a thread has
+                    // so many neighbours along it, 128 at most, that divide it.
+  int beside_points = 1;
+  bool uneven = false;    // Points need not divide their axes, but where facts say so: those behind
+                          // the end are computed as the last one, and are not stored.
+  int lanes_per_row = 1;  // Lanes of a warp that share a row: a power of two up to 32.
+  int warps_per_row = 1;  // Warps that share a row, exchanging through shared memory.
+  int row_warps = 1;      // Warps side by side on different rows.
+  int registers = 1;      // Vectors that a thread holds at once along the columns.
   bool persistent = false;     // A row stays in registers between passes; else it is read again.
   int split = 1;               // CTAs that share a row and leave partial states.
   bool columns_apart = false;  // With split: columns of tensors that have none in common have CTAs
@@ -110,6 +116,7 @@ struct Schedule {
   // that have as many threads.
   std::vector<Schedule> islands;
 
+  int points_of_thread() const { return points * beside_points; }
   int threads() const { return 32 * warps_per_row * row_warps; }
   // Rows of one CTA.
   int64_t rows_per_cta() const {
@@ -192,7 +199,8 @@ struct Schedule {
 //    of it and its threads of these);
 //  - points is a power of two up to 16, of rows that a CTA each has and its threads load, and which
 //    nothing crosses (points > 1: grid and stages 0, split 1 of a reduction, cluster and neighbours
-//    1, not tiles, blocks, async or shift); so are those with all of an axis, which is not `along`;
+//    1, not tiles, blocks, async or shift); so are those beside them, 1 to 128 along an axis that
+//    is not `along` (beside_points > 1: beside; uneven: points or beside);
 //  - finish_lanes and whole_lanes are powers of two up to 32;
 //  - together is a power of two up to most_together();
 //  - held is 0 to 1024, and what stays does so between phases of CTAs that share rows (held: split

@@ -10,18 +10,21 @@ namespace seam {
 // does not compile.
 template <typename S, typename Visitor>
 void VisitFields(S& s, Visitor visit) {
-  auto& [kind, vector, outer, neighbours, points, along, all_of, lanes_per_row, warps_per_row,
-         row_warps, registers, persistent, split, columns_apart, grid, cluster, stages, slices,
-         spare, reread, blocks, runs, tiles, async, tickets, pace, stagger, staggered, settled,
-         together, finish_lanes, whole_lanes, one_launch, held, shift, early, chan_welford, online,
-         alignment_bytes, index32, min_ctas_per_sm, apart, facts, islands] = s;
+  auto& [kind, vector, outer, neighbours, points, along, beside, beside_points, uneven,
+         lanes_per_row, warps_per_row, row_warps, registers, persistent, split, columns_apart, grid,
+         cluster, stages, slices, spare, reread, blocks, runs, tiles, async, tickets, pace, stagger,
+         staggered, settled, together, finish_lanes, whole_lanes, one_launch, held, shift, early,
+         chan_welford, online, alignment_bytes, index32, min_ctas_per_sm, apart, facts, islands] =
+      s;
   (void)kind, (void)facts, (void)islands;  // No plain ones.
   visit("vector", vector);
   visit("outer", outer);
   visit("neighbours", neighbours);
   visit("points", points);
   visit("along", along);
-  visit("all_of", all_of);
+  visit("beside", beside);
+  visit("beside_points", beside_points);
+  visit("uneven", uneven);
   visit("lanes_per_row", lanes_per_row);
   visit("warps_per_row", warps_per_row);
   visit("row_warps", row_warps);

@@ -36,6 +36,9 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
 }  // namespace horizontal
 namespace reduction {
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
+// The axes of the rows of a group that CanSchedule accepts, and those of what a thread folds by
+// itself for a row (scheduler/unrolled.h): what has no others is the same along all columns.
+AxisSet AxesOfRows(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device);
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context);

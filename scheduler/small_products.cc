@@ -52,33 +52,24 @@ absl::StatusOr<Schedule> FitShortRows(const SizedGroup& sized, const Loads& one,
   return s;
 }
 
-// Whether there are twice as many products as elements, of the widest type, that are read and
-// written: no large tensor then has all of the rows' and columns' axes.
-absl::StatusOr<bool> AreMostlyProducts(const SizedGroup& sized) {
-  SEAM_ASSIGN_OR_RETURN(const int64_t bytes, MovedBytes(sized));
-  return 2 * bytes <= sized.rows * sized.columns * sized.widest_bytes;
-}
-
 // The short axis whose rows, all of them to a thread, load the least of all together, if it is
 // less than they load apart.
-absl::StatusOr<std::optional<int>> FindShortAxis(const SizedGroup& sized, const Loads& one,
-                                                 const Schedule& s) {
+absl::StatusOr<std::optional<PointsAlong>> FindShortAxis(const SizedGroup& sized, const Loads& one,
+                                                         const Schedule& s) {
   constexpr double kMostOfApart = 0.8;
-  constexpr int64_t kMostResults = 16;
   const int axes = static_cast<int>(sized.shape.rows.size());
-  std::optional<int> best;
+  std::optional<PointsAlong> best;
   double least = kMostOfApart * one.count;
-  for (int few = 0; few < axes && axes > 1; ++few) {
-    const std::optional<int64_t> results =
-        sized.shape.axes.extent(sized.shape.rows[few]).maybe_int();
-    if (!results || *results < 2 || *results > kMostResults) continue;
+  for (int axis = 0; axis < axes && axes > 1; ++axis) {
+    const std::optional<PointsAlong> results = AllOf(sized, axis, kMostResults);
+    if (!results) continue;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
-                          WithPoints(sized, s, /*along=*/0, 1, few));
+                          WithPoints(sized, s, /*along=*/0, 1, *results));
     if (!with) continue;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
-    if (!loads || loads->count >= least * static_cast<double>(*results)) continue;
-    least = loads->count / static_cast<double>(*results);
-    best = few;
+    if (!loads || loads->count >= least * results->points) continue;
+    least = static_cast<double>(loads->count) / results->points;
+    best = results;
   }
   return best;
 }
@@ -137,21 +128,19 @@ bool IsOnePass(const Loads& loads, const Schedule& s) {
 absl::StatusOr<std::optional<Schedule>> FitResults(const SizedGroup& sized, const Loads& one,
                                                    const Schedule& s) {
   constexpr double kMostWords = 96, kMostOfApart = 0.9;
-  constexpr int64_t kMostResults = 32, kMostElements = 64;
-  SEAM_ASSIGN_OR_RETURN(const bool mostly, AreMostlyProducts(sized));
-  if (!mostly) return std::nullopt;
-  SEAM_ASSIGN_OR_RETURN(const std::optional<int> few, FindShortAxis(sized, one, s));
+  constexpr int64_t kMostOfThread = 32, kMostElements = 64;
+  SEAM_ASSIGN_OR_RETURN(const std::optional<PointsAlong> few, FindShortAxis(sized, one, s));
   if (!few) return std::nullopt;
-  const int64_t results = *sized.shape.axes.extent(sized.shape.rows[*few]).maybe_int();
+  const int64_t results = few->points;
   const int axes = static_cast<int>(sized.shape.rows.size());
   Schedule thread = s;  // Of one vector, so that its text is short.
   thread.registers = 1;
   std::optional<Schedule> best;
   double least = INFINITY;
   for (int rows = kMostPointsOfRows; rows >= 1; rows /= 2) {
-    if (rows > 1 && rows * results > kMostResults) continue;
+    if (rows > 1 && rows * results > kMostOfThread) continue;
     for (int along = axes - 1; along >= 0; --along) {  // Of equal ones neighbours are best.
-      if (along == *few || (rows == 1 && best)) continue;
+      if (along == few->axis || (rows == 1 && best)) continue;
       SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with,
                             WithPoints(sized, thread, along, rows, *few));
       if (!with) continue;
@@ -172,11 +161,190 @@ absl::StatusOr<std::optional<Schedule>> FitResults(const SizedGroup& sized, cons
   return best;
 }
 
+// How many loads a tile of so many points along two axes makes, by what two points along each make:
+// each load depends on neither, on one or on both.
+struct TileLoads {
+  double neither = 0, first = 0, second = 0, both = 0;
+
+  // By result.
+  double Each(int along_first, int along_second) const {
+    const double results = static_cast<double>(along_first) * along_second;
+    return (neither + first * along_first + second * along_second + both * results) / results;
+  }
+};
+
+absl::StatusOr<std::optional<TileLoads>> LoadsOfTiles(const SizedGroup& sized, const Loads& one,
+                                                      const Schedule& s, int first, int second) {
+  const auto count = [&](int points, int beside) -> absl::StatusOr<std::optional<double>> {
+    SEAM_ASSIGN_OR_RETURN(
+        const std::optional<Schedule> with,
+        WithPoints(sized, s, first, points, {second, beside}, /*may_be_uneven=*/true));
+    if (!with) return std::nullopt;
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
+    return loads ? std::optional<double>(loads->count) : std::nullopt;
+  };
+  SEAM_ASSIGN_OR_RETURN(const std::optional<double> of_first, count(2, 1));
+  SEAM_ASSIGN_OR_RETURN(const std::optional<double> of_second, count(1, 2));
+  SEAM_ASSIGN_OR_RETURN(const std::optional<double> of_both, count(2, 2));
+  if (!of_first || !of_second || !of_both) return std::nullopt;
+  TileLoads loads;
+  loads.both = *of_both - *of_first - *of_second + one.count;
+  loads.first = *of_first - one.count - loads.both;
+  loads.second = *of_second - one.count - loads.both;
+  loads.neither = one.count - loads.first - loads.second - loads.both;
+  return loads;
+}
+
+// Threads that go through the columns in steps, of a vector each.
+absl::StatusOr<Schedule> StepThrough(const SizedGroup& sized, const Loads& one, Schedule s) {
+  constexpr int kVectorBytes = 16;
+  int widest = 1;
+  for (const kernel::TileValue& value : one.traced.tile.values) {
+    if (value.kind == kernel::TileKind::Load) widest = std::max(widest, DTypeBytes(value.dtype));
+  }
+  if (s.vector * widest > kVectorBytes)
+    SEAM_RETURN_IF_ERROR(ChooseVector(sized, std::max(1, kVectorBytes / widest), s));
+  s.registers = 1;
+  s.persistent = false;
+  s.lanes_per_row = s.warps_per_row = 1;
+  s.row_warps = 4;
+  s.min_ctas_per_sm = 0;  // As many registers as the compiler likes.
+  return s;
+}
+
+// A tile of results to a thread, along two axes of the rows, and the lanes that share it.
+struct Tile {
+  PointsAlong first, second;
+  int lanes = 1;
+  double cost = 0;  // Loads for each product, and what else it takes as long as so many.
+};
+
+// What others do than load: lanes exchange their results, and the last columns, points behind the
+// end of an axis and SMs without enough warps leave units idle.
+class TileCosts {
+ public:
+  static absl::StatusOr<TileCosts> Of(const SizedGroup& sized, const Schedule& s) {
+    TileCosts costs(sized, s);
+    for (AxisId axis : sized.shape.rows) {
+      SEAM_ASSIGN_OR_RETURN(costs.extents_.emplace_back(),
+                            ValueOf(sized, sized.shape.axes.extent(axis)));
+    }
+    return costs;
+  }
+
+  bool IsEmpty(int axis) const { return extents_[axis] == 0; }
+
+  // `lanes`: no more than there are vectors.
+  double Of(const TileLoads& loads, const Tile& tile) const {
+    constexpr double kCtasOfSm = 4;
+    const int64_t vectors = VectorsOf(sized_, s_);
+    const double idle_lanes = Waste(vectors, tile.lanes);
+    const double exchanges = 1 + static_cast<double>(tile.lanes) * std::log2(tile.lanes) /
+                                     static_cast<double>(sized_.columns);
+    const double ctas =
+        static_cast<double>(sized_.rows) * tile.lanes /
+        (static_cast<double>(tile.first.points) * tile.second.points * s_.threads());
+    const double idle_sms = std::sqrt(std::max(1.0, kCtasOfSm * sized_.context.device.sms / ctas));
+    return loads.Each(tile.first.points, tile.second.points) * Uneven(tile.first) *
+           Uneven(tile.second) * idle_lanes * exchanges * idle_sms;
+  }
+
+ private:
+  TileCosts(const SizedGroup& sized, const Schedule& s) : sized_(sized), s_(s) {}
+
+  static double Waste(int64_t extent, int64_t part) {
+    return static_cast<double>(CeilDivide(extent, part) * part) / static_cast<double>(extent);
+  }
+
+  // Results that have a condition each are stored one by one, which short rows do for little else.
+  double Uneven(PointsAlong along) const {
+    constexpr double kColumnsOfStore = 6.4;
+    const double waste = Waste(extents_[along.axis], along.points);
+    return waste > 1 ? waste * (1 + kColumnsOfStore / static_cast<double>(sized_.columns)) : 1;
+  }
+
+  const SizedGroup& sized_;
+  const Schedule& s_;
+  std::vector<int64_t> extents_;
+};
+
+// All that registers hold the states of, the cheapest first.
+absl::StatusOr<std::vector<Tile>> FindTiles(const SizedGroup& sized, const Loads& one,
+                                            const Schedule& s) {
+  constexpr int kMostStates = 64, kShortRow = 32, kMostLanes = 16;
+  int states = 0;
+  for (const kernel::TileReduction& r : one.traced.tile.reductions)
+    states += kernel::NumComponents(r.op);
+  SEAM_ASSIGN_OR_RETURN(const TileCosts costs, TileCosts::Of(sized, s));
+  std::vector<Tile> tiles;
+  const int axes = static_cast<int>(sized.shape.rows.size());
+  for (int second = axes - 1; second >= 0; --second) {
+    for (int first = axes - 1; first >= 0; --first) {
+      if (first == second || costs.IsEmpty(first) || costs.IsEmpty(second)) continue;
+      SEAM_ASSIGN_OR_RETURN(const std::optional<TileLoads> loads,
+                            LoadsOfTiles(sized, one, s, first, second));
+      if (!loads) continue;
+      for (int points = kMostPoints; points > 0; points /= 2) {
+        for (int beside = kMostResults; beside > 0; --beside) {
+          if (points * beside * states > kMostStates) continue;
+          // Fewer lanes than four read less than two sectors of a row at once.
+          for (int lanes = sized.columns <= kShortRow ? 2 : 4; lanes <= kMostLanes; lanes *= 2) {
+            if (lanes > VectorsOf(sized, s)) continue;
+            Tile tile{{first, points}, {second, beside}, lanes};
+            tile.cost = costs.Of(*loads, tile);
+            tiles.push_back(tile);
+          }
+        }
+      }
+    }
+  }
+  absl::c_stable_sort(tiles, [](const Tile& a, const Tile& b) { return a.cost < b.cost; });
+  return tiles;
+}
+
+// A tile of results to a thread, along two axes of the rows of which neither is short, as those of
+// a product of two matrices: what rows along one read, those along the other have in common.
+absl::StatusOr<std::optional<Schedule>> FitTile(const SizedGroup& sized, const Loads& one,
+                                                const Schedule& s) {
+  // Of fewer products stores are what takes long, which a tile does not put beside each other.
+  constexpr double kMostOfApart = 0.6, kTimesMoved = 8;
+  constexpr int kMostTried = 8;
+  SEAM_ASSIGN_OR_RETURN(const bool mostly, AreMostlyProducts(sized, kTimesMoved));
+  if (!mostly) return std::nullopt;
+  SEAM_ASSIGN_OR_RETURN(const Schedule thread, StepThrough(sized, one, s));
+  SEAM_ASSIGN_OR_RETURN(const std::vector<Tile> tiles, FindTiles(sized, one, thread));
+  int tried = 0;
+  for (const Tile& tile : tiles) {
+    if (tile.cost >= kMostOfApart * one.count || ++tried > kMostTried) break;
+    Schedule lanes = thread;
+    lanes.lanes_per_row = tile.lanes;
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
+                          WithPoints(sized, lanes, tile.first.axis, tile.first.points, tile.second,
+                                     /*may_be_uneven=*/true));
+    if (!with) continue;
+    SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
+    if (loads && IsOnePass(*loads, *with)) return with;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
+absl::StatusOr<bool> AreMostlyProducts(const SizedGroup& sized, double times) {
+  SEAM_ASSIGN_OR_RETURN(const int64_t bytes, MovedBytes(sized));
+  const double products = static_cast<double>(sized.rows) * static_cast<double>(sized.columns);
+  return times * static_cast<double>(bytes) <= products * sized.widest_bytes;
+}
+
 absl::StatusOr<Schedule> FitSmallProducts(const SizedGroup& sized, const Loads& one, Schedule s) {
-  SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> results, FitResults(sized, one, s));
-  if (results) return *std::move(results);
+  SEAM_ASSIGN_OR_RETURN(const bool products, AreMostlyProducts(sized));
+  if (products) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> results, FitResults(sized, one, s));
+    if (!results) {
+      SEAM_ASSIGN_OR_RETURN(results, FitTile(sized, one, s));
+    }
+    if (results) return *std::move(results);
+  }
   return FitShortRows(sized, one, std::move(s));
 }
 

@@ -10,6 +10,13 @@
 
 namespace seam {
 
+// Most results along a short axis that a thread has all of.
+inline constexpr int64_t kMostResults = 16;
+
+// Whether there are `times` as many products as elements, of the widest type, that are read and
+// written. Twice as many: no large tensor then has all of the rows' and columns' axes.
+absl::StatusOr<bool> AreMostlyProducts(const SizedGroup& sized, double times = 2);
+
 // `s` with several rows a thread, where rows that a CTA holds whole are longer than what all of
 // them read and write: all of a short axis whose results read the same columns, and for each of
 // several others, which share the rest; or, of short rows, those that load least together. `one`:

@@ -223,14 +223,14 @@ absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
   one.facts.clear();
   one.row_warps = s.tiles ? 4 : std::min(s.row_warps, 4);
   SEAM_ASSIGN_OR_RETURN(const std::vector<std::vector<AxisId>> orders, OrdersOfLarge(sized));
-  const auto add = [&](int along, int all_of) -> absl::Status {
+  const auto add = [&](int along, PointsAlong beside) -> absl::Status {
     for (int points = std::clamp(16 / sized.narrowest_bytes, 2, kMostPoints); points > 1;
          points /= 2) {
       SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> with,
-                            WithPoints(sized, one, along, points, all_of));
+                            WithPoints(sized, one, along, points, beside));
       if (!with) continue;
-      SEAM_ASSIGN_OR_RETURN(const bool beside, LieBesideEachOther(sized, *with, orders));
-      if (!beside) continue;
+      SEAM_ASSIGN_OR_RETURN(const bool neighbours, LieBesideEachOther(sized, *with, orders));
+      if (!neighbours) continue;
       AddDivisibility(sized, 2 * points, *with);
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
       const int64_t ctas = sized.rows / points / with->threads();
@@ -240,14 +240,12 @@ absl::StatusOr<std::vector<Schedule>> PointsAlongMemory(const SizedGroup& sized,
     return absl::OkStatus();
   };
   const int last = static_cast<int>(sized.shape.rows.size()) - 1;
-  SEAM_RETURN_IF_ERROR(add(last, -1));
+  SEAM_RETURN_IF_ERROR(add(last, {}));
   // Where nothing lies across, elements of the slowest axis are far from each other in all tensors.
   for (int few = s.tiles ? 0 : 1; few <= last; ++few) {
-    const std::optional<int64_t> of_all =
-        sized.shape.axes.extent(sized.shape.rows[few]).maybe_int();
-    if (!of_all || *of_all < 2 || *of_all > kMostOfEach) continue;
+    const std::optional<PointsAlong> all = AllOf(sized, few, kMostOfEach);
     const int along = few == last ? last - 1 : last;
-    if (along >= 0) SEAM_RETURN_IF_ERROR(add(along, few));
+    if (all && along >= 0) SEAM_RETURN_IF_ERROR(add(along, *all));
   }
   return found;
 }
@@ -335,7 +333,10 @@ absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
   if (!s.persistent || s.outer || sized.shape.crossed() || !CheckSchedule(two).ok()) return s;
   const bool single = s.vector == 1;
   SEAM_ASSIGN_OR_RETURN(Loads loads, LoadsOf(sized, s));
-  if (loads.Most() < kWindow && !single) return FitSmallProducts(sized, loads, std::move(s));
+  if (loads.Most() < kWindow) {
+    SEAM_ASSIGN_OR_RETURN(const bool products, AreMostlyProducts(sized));
+    if (!single || products) return FitSmallProducts(sized, loads, std::move(s));
+  }
   const bool large = IsLarge(sized, s, loads);
   const int most_elements = large || single ? 16 : 64;
   Schedule one = s;
@@ -370,7 +371,8 @@ absl::StatusOr<std::vector<Schedule>> OtherPoints(const SizedGroup& sized, const
   std::vector<Schedule> others;
   Schedule one = s;
   one.points = 1;
-  one.all_of = -1;
+  one.beside = -1;
+  one.beside_points = 1;
   if (s.points > 1 && s.kind == SchedulerKind::kPointwise)
     one.vector = std::min(s.vector * s.points, std::clamp(16 / sized.narrowest_bytes, 1, 8));
   SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, one));

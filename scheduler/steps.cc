@@ -25,8 +25,8 @@ std::vector<int> AxesOfSteps(const SizedGroup& sized) {
       const auto row = absl::c_find(shape.rows, a);
       const std::optional<int64_t> steps = shape.axes.extent(a).maybe_int();
       const int axis = static_cast<int>(row - shape.rows.begin());
-      if (row == shape.rows.end() || !steps || *steps < kFewestSteps || *steps > kMostOfAll ||
-          absl::c_linear_search(axes, axis)) {
+      if (row == shape.rows.end() || !steps || *steps < kFewestSteps ||
+          *steps > kMostPointsBeside || absl::c_linear_search(axes, axis)) {
         continue;
       }
       axes.push_back(axis);
@@ -69,7 +69,7 @@ absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s) {
       one.points = 1;
       SEAM_RETURN_IF_ERROR(ChooseVector(sized, vector, one));
       SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
-                            WithPoints(sized, one, /*along=*/0, 1, axis));
+                            WithPoints(sized, one, /*along=*/0, 1, *AllOf(sized, axis)));
       if (!with) continue;
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
       if (!loads || (one.vector > 1 && loads->words > kMostHeldWords)) continue;

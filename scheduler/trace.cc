@@ -82,8 +82,8 @@ absl::Status Tracer::Prepare() {
   }
   tile_.row = tile_.rows.is_same(1) ? SymInt(0) : tile_.env->FreshSymbol("row", 0, tile_.rows - 1);
   row_coordinates_ = Coordinates(shape_.rows, tile_.row);
-  for (const auto& [axis, points] : shape_.along)
-    first_point_.push_back(points * row_coordinates_[axis]);
+  for (const GroupShape::PointsOfAxis& of : shape_.along)
+    first_point_.push_back(of.points * row_coordinates_[of.axis]);
   return absl::OkStatus();
 }
 
@@ -96,9 +96,14 @@ bool Tracer::IsOfPart(const AxisSet& axes) const {
 void Tracer::MoveTo(int point) {
   if (shape_.points == 1) return;
   reduced_.clear();  // Those of the point before.
+  is_there_ = 1;
   for (size_t i = 0; i < shape_.along.size(); ++i) {
-    const auto& [axis, points] = shape_.along[i];
-    const SymInt at = first_point_[i] + point % points;
+    const auto& [axis, points, uneven] = shape_.along[i];
+    SymInt at = first_point_[i] + point % points;
+    if (uneven && point % points > 0) {
+      is_there_ = SymAnd(is_there_, SymLt(at, Radix(axis)));
+      at = Min(at, Radix(axis) - 1);
+    }
     row_coordinates_[axis] = at;
     for (auto& [columns, space] : spaces_) space.at[axis] = at;
     point /= points;
@@ -107,7 +112,7 @@ void Tracer::MoveTo(int point) {
 
 // What lacks an axis of the points is that of the first ones along it.
 bool Tracer::IsOfPoint(ValId v, int point) const {
-  for (const auto& [axis, points] : shape_.along) {
+  for (const auto& [axis, points, uneven] : shape_.along) {
     if (point % points > 0 && !absl::c_binary_search(shape_.axes.axes(v), axis)) return false;
     point /= points;
   }
@@ -249,7 +254,7 @@ absl::Status Tracer::TraceOutput(int output, ValId v) {
   SEAM_ASSIGN_OR_RETURN(store.value, At(v, index, 1));
   store.buffer = BufferOf(BufferSource::kOutput, output, v);
   store.index = Address(v, index);
-  store.predicate = FirstOfOthers(axes);
+  store.predicate = SymAnd(is_there_, FirstOfOthers(axes));
   store.pass = PassOf(StageDepth(shape_.depth[v.index()]), space.id);
   tile_.stores.push_back(store);
   return absl::OkStatus();

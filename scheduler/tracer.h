@@ -155,6 +155,7 @@ class Tracer {
   std::unique_ptr<SymImporter> importer_;
   std::map<AxisId, SymInt> row_coordinates_;
   std::vector<SymInt> first_point_;  // Of GroupShape::points, along each of their axes.
+  SymInt is_there_ = 1;              // Whether the point at hand is none behind an axis' end.
   std::map<std::vector<AxisId>, Space> spaces_;
   absl::flat_hash_map<uint64_t, int> merge_spaces_;  // By the number of parts.
   std::vector<std::pair<int, int>> pass_keys_;

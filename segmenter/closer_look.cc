@@ -198,7 +198,9 @@ class Look {
     bool is_root = reduces;
     for (int r = 0; r < f_.num_results(e); ++r) is_root = is_root || IsHandedOn(f_.result(e, r));
     if (is_root) {
-      note.at = e;
+      // Rows that fold it here at more points compute it there.
+      const bool folded = note.at.valid() && IsReduction(f_.info(note.at).op_class);
+      if (!folded || axes_.space(note.at).size() < axes_.space(e).size()) note.at = e;
       Add(note, Way(f_.rank(f_.result(e))));
     }
     note.is_run_over = note.is_run_over || is_root || note.reduced;

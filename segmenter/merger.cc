@@ -122,11 +122,13 @@ Decision Merger::DecideConvex(absl::Span<const GroupId> members, int max_edges, 
 
 bool Merger::SpreadsArithmetic(absl::Span<const GroupId> members,
                                const GroupSummary& merged) const {
+  // Less than kCostlyBytes, but so much at all points that memory would wait for it.
+  constexpr double kFewBytes = 1.5, kTimesMoved = 8;
   return std::any_of(members.begin(), members.end(), [&](GroupId g) {
     if (s_.num_exprs(g) > kMaxSpreadExprs) return false;
     double bytes = 0;
     for (ExprId e : s_.exprs(g)) bytes += guard_.BytesOfArithmetic(s_.fusion(), e);
-    if (bytes < kCostlyBytes) return false;
+    if (bytes < kFewBytes) return false;
     const std::vector<AxisSet> own = s_.summary(g).spaces;
     const auto is_part = [](const AxisSet& few, const std::vector<AxisSet>& spaces) {
       return std::any_of(spaces.begin(), spaces.end(), [&](const AxisSet& space) {
@@ -139,7 +141,13 @@ bool Merger::SpreadsArithmetic(absl::Span<const GroupId> members,
       if (!is_part(space, own) && is_part(space, merged.spaces))
         bytes += guard_.BytesOfArithmetic(s_.fusion(), e);
     }
-    return bytes >= kCostlyBytes;
+    if (bytes >= kCostlyBytes) return true;
+    if (bytes < kFewBytes) return false;
+    double points = 0, moved = 0;
+    for (const AxisSet& space : merged.spaces)
+      points = std::max(points, sizes_.Points(s_.axes(), space));
+    for (GroupId member : members) moved += static_cast<double>(MovedBytes(s_, sizes_, member));
+    return bytes * points > kTimesMoved * moved;
   });
 }
 

@@ -220,6 +220,45 @@ TEST(Arithmetic, TablesThatTakeLongAreComputedOnce) {
   EXPECT_EQ(KernelsOfTable("f * 2.0 + 1.0", 32), 1);
 }
 
+// How many kernels a product with a table takes, each of whose rows would compute it anew.
+int KernelsOfProduct(const std::string& entry) {
+  const Fusion f = *ParseFusion(absl::StrCat(
+      "fusion product {\n  input x: f32[65536, 80]\n  n = iota(axis=0, sizes=[80, 40], dtype=f32)\n"
+      "  k = iota(axis=1, sizes=[80, 40], dtype=f32)\n  y = sum(x[:, :, None] * (",
+      entry, "), axes=[1])\n  output y\n}\n"));
+  const absl::StatusOr<SegmentedFusion> s = Segment(f, RealGuard(), {});
+  if (!s.ok()) ADD_FAILURE() << s.status();
+  return TotalsOf(*s, *SizeHints::Create(f, {})).kernels;
+}
+
+TEST(Arithmetic, TablesThatRowsFoldAreComputedOnce) {
+  EXPECT_EQ(KernelsOfProduct("cos((n + 0.5) * k)"), 2);
+  EXPECT_EQ(KernelsOfProduct("n + k"), 1);  // A load would take as long.
+}
+
+// What two reductions compute at the square of its points is cut once and not joined again.
+TEST(Arithmetic, WhatIsCutForItStaysCut) {
+  const Fusion f = *ParseFusion(R"(fusion risk_sets {
+  symbol N in [1, 65536]
+  input h: f32[N]
+  input t: f32[N]
+  input ev: bool[N]
+  mx = amax(h)
+  e = exp(h - mx)
+  rs = sum(where(t[None, :] >= t[:, None], e[None, :], 0.0), axes=[1])
+  l = where(ev, h - mx - log(rs + 1e-9), 0.0)
+  loss = -sum(l) / maximum(sum(cast(ev, dtype=f32)), 1.0)
+  hz = cast(ev, dtype=f32) / (rs + 1e-9)
+  g = e * sum(where(t[:, None] >= t[None, :], hz[None, :], 0.0), axes=[1]) - cast(ev, dtype=f32)
+  output loss
+  output g
+  output rs
+})");
+  const absl::StatusOr<Segmentation> s = SegmentWithLog(f, RealGuard(), {.sizes = {{"N", 8192}}});
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_LT(s->log.num_trials, 100);  // Thousands where it was.
+}
+
 // Of a graph as one group.
 double Bytes(const std::string& body, bool looks = true) {
   const Fusion f = *ParseFusion(absl::StrCat("fusion f {\n", body, "\n}\n"));

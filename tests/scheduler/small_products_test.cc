@@ -1,6 +1,7 @@
 // Small products: a thread has several of the rows that read the same again.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -31,15 +32,16 @@ std::string Text(int results, int columns, bool across = false) {
 TEST(SmallProducts, AllResultsOfARowToAThread) {
   for (const bool across : {false, true}) {
     const Schedule s = Chosen(Text(4, 1024, across), {200000});
-    EXPECT_EQ(s.all_of, 1) << s.ToString();
+    EXPECT_EQ(s.beside, 1) << s.ToString();
+    EXPECT_EQ(s.beside_points, 4) << s.ToString();
     EXPECT_EQ(s.along, 0) << s.ToString();
     EXPECT_EQ(s.points, 4) << s.ToString();
     EXPECT_EQ(Chosen(Text(13, 1024, across), {200000}).points, 2);
   }
-  // More results than a thread has room for, and as many columns.
-  EXPECT_EQ(Chosen(Text(64, 1024), {200000}).all_of, -1);
+  // More results than a thread has room for: a tile of them.
+  EXPECT_EQ(Chosen(Text(64, 1024), {200000}).beside_points, 8);
   // So few rows that SMs would have none.
-  EXPECT_EQ(Chosen(Text(4, 1024), {16}).all_of, -1);
+  EXPECT_EQ(Chosen(Text(4, 1024), {16}).beside, -1);
 }
 
 // Rows that each read columns of their own gain nothing: heads beside a mask that they share.
@@ -52,7 +54,7 @@ TEST(SmallProducts, NotWhereRowsReadTheirOwn) {
   output y
 })",
                    {64})
-                .all_of,
+                .beside,
             -1);
 }
 
@@ -63,13 +65,60 @@ TEST(SmallProducts, AreRight) {
         const std::string text = Text(results, columns, results == 3);
         ExpectRight(text, {.sizes = {{"M", rows}}});
         if (rows % 2 != 0 || columns == 257) continue;
-        ExpectRight(text, {.sizes = {{"M", rows}}, .edit = [](Schedule& s) {
+        ExpectRight(text, {.sizes = {{"M", rows}}, .edit = [=](Schedule& s) {
                              s.points = 2;
                              s.along = 0;
-                             s.all_of = 1;
+                             s.beside = 1;
+                             s.beside_points = results;
                              s.min_ctas_per_sm = 0;
                              s.shift = s.blocks = s.async = false;
                            }});
+      }
+    }
+  }
+}
+
+// Of two long axes a thread has a tile, whether or not it divides them, and goes through the
+// columns in steps.
+TEST(SmallProducts, ATileOfLongAxes) {
+  for (const bool across : {false, true}) {
+    for (const int64_t rows : {65536, 65537}) {
+      const Schedule s = Chosen(Text(96, 256, across), {rows});
+      EXPECT_EQ(s.points * s.beside_points, 64) << s.ToString();
+      EXPECT_EQ(s.uneven, rows % 8 != 0) << s.ToString();
+      EXPECT_EQ(s.lanes_per_row, 4) << s.ToString();
+      EXPECT_FALSE(s.persistent) << s.ToString();
+    }
+  }
+  // So many rows that all SMs have warps enough, and a sixteenth of them, which more lanes share.
+  EXPECT_LT(Chosen(Text(96, 256), {65536}).lanes_per_row,
+            Chosen(Text(96, 256), {4096}).lanes_per_row);
+  // Results that take longer to store than to compute.
+  EXPECT_EQ(Chosen(Text(96, 8), {65536}).beside, -1);
+}
+
+TEST(SmallProducts, TilesAreRight) {
+  for (const int results : {17, 24, 33}) {
+    for (const int columns : {1, 8, 45, 64}) {
+      for (const int64_t rows : {0, 1, 7, 8, 19}) {
+        for (const int points : {1, 2, 8}) {
+          const int beside = points == 1 ? 16 : points == 2 ? 5 : 8;
+          const auto tile = [=](Schedule& s) {
+            s.points = points;
+            s.along = 0;
+            s.beside = 1;
+            s.beside_points = beside;
+            s.uneven = true;
+            s.vector = std::gcd(s.vector, columns);
+            s.registers = s.warps_per_row = 1;
+            s.lanes_per_row = 4;
+            s.min_ctas_per_sm = 0;
+            s.persistent = s.shift = s.blocks = s.async = s.tiles = false;
+            if (rows > 0) s.facts.clear();
+          };
+          ExpectRight(Text(results, columns, columns == 45),
+                      {.sizes = {{"M", rows}}, .edit = tile});
+        }
       }
     }
   }
@@ -92,7 +141,7 @@ TEST(SmallProducts, OfShortRows) {
   };
   const auto points_of = [&](const std::string& more, int64_t n) {
     const Schedule s = Chosen(text(more), {n});
-    EXPECT_EQ(s.all_of, -1) << s.ToString();
+    EXPECT_EQ(s.beside, -1) << s.ToString();
     return s.points;
   };
   EXPECT_EQ(points_of("", 262144), 8);

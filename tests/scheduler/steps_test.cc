@@ -45,7 +45,7 @@ TEST(Steps, AThreadHasAllOfThem) {
     const absl::StatusOr<LaunchPlan> plan = ScheduleGroup(
         *group, SchedulerKind::kPointwise, {.sizes = {200000}, .device = *FindDevice("h200")});
     ASSERT_TRUE(plan.ok()) << plan.status();
-    EXPECT_EQ(plan->schedule.all_of, first ? 0 : 1) << plan->schedule.ToString();
+    EXPECT_EQ(plan->schedule.beside, first ? 0 : 1) << plan->schedule.ToString();
     EXPECT_EQ(plan->schedule.vector > 1, first) << plan->schedule.ToString();
   }
 }
@@ -55,11 +55,12 @@ TEST(Steps, AreRight) {
     for (const int steps : {4, 9, 33}) {
       for (const int64_t b : {0, 1, 5, 64}) {
         ExpectRight(Smoothing(steps, first), {.sizes = {{"B", b}}});
-        for (const int all_of : {-1, first ? 0 : 1}) {
+        for (const int beside : {-1, first ? 0 : 1}) {
           ExpectRight(Smoothing(steps, first), {.sizes = {{"B", b}}, .edit = [&](Schedule& s) {
                                                   s.points = s.vector = 1;
-                                                  s.all_of = all_of;
-                                                  s.along = all_of == 0 ? 1 : 0;
+                                                  s.beside = beside;
+                                                  s.beside_points = beside < 0 ? 1 : steps;
+                                                  s.along = beside == 0 ? 1 : 0;
                                                   s.tiles = false;
                                                 }});
         }

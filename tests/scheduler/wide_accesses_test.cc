@@ -227,7 +227,8 @@ TEST(WideAccesses, AllChannelsOfSeveralPixels) {
       s = Schedule{.kind = SchedulerKind::kPointwise, .outer = true};
       s.points = points;
       s.along = 3;
-      s.all_of = 1;
+      s.beside = 1;
+      s.beside_points = 3;
       s.alignment_bytes = 16;
       s.facts.push_back({"W", 8, -1});
     };
@@ -238,16 +239,23 @@ TEST(WideAccesses, AllChannelsOfSeveralPixels) {
   }
 }
 
-TEST(WideAccesses, AllOfAnAxisThatIsNoneOfAFew) {
+TEST(WideAccesses, PointsThatDoNotDivideTheirAxis) {
   GroupRun run{.sizes = {{"N", 2}, {"H", 3}, {"W", 24}}};
   run.edit = [](Schedule& s) {
     s = Schedule{.kind = SchedulerKind::kPointwise, .outer = true};
     s.along = 3;
-    s.all_of = 2;
+    s.beside = 2;
+    s.beside_points = 2;
   };
   const GroupResult result = RunGroupText(kImages, run);
-  EXPECT_NE(result.status.message().find("no thread has all of axis 2, of H"), std::string::npos)
+  EXPECT_NE(result.status.message().find("threads have 2 points each along an axis"),
+            std::string::npos)
       << result.status;
+  run.edit = [edit = run.edit](Schedule& s) {
+    edit(s);
+    s.uneven = true;
+  };
+  ExpectRight(kImages, run);
 }
 
 TEST(WideAccesses, ImagesWhoseChannelsMoveAreChosenSo) {
@@ -259,7 +267,7 @@ TEST(WideAccesses, ImagesWhoseChannelsMoveAreChosenSo) {
   const absl::StatusOr<Schedule> even =
       FindScheduler(SchedulerKind::kPointwise)->choose(images, context);
   ASSERT_TRUE(even.ok()) << even.status();
-  EXPECT_EQ(even->all_of, 1) << even->ToString();
+  EXPECT_EQ(even->beside, 1) << even->ToString();
   EXPECT_EQ(even->points, 8) << even->ToString();
   context.sizes = {64, 224, 223};
   const absl::StatusOr<Schedule> odd =
