@@ -129,7 +129,7 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
         absl::StrCat(instead.registers, " vectors a thread instead of ", chosen.registers));
   }
   if (instead.beside_points < chosen.beside_points)
-    changes.push_back("points along one axis to a thread");
+    changes.push_back("a thread has no points along a second axis");
   if (instead.points < chosen.points)
     changes.push_back(absl::StrCat(instead.points, " points a thread instead of ", chosen.points));
   if (instead.stages < chosen.stages || instead.spare < chosen.spare ||

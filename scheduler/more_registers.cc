@@ -88,14 +88,18 @@ std::vector<Schedule> EasierSchedules(const Schedule& s, const DeviceInfo& devic
     fewest = *t;
   }
   Schedule fewer = s;
+  const auto add_fewer = [&] {
+    fewer.uneven = fewer.uneven && fewer.points_of_thread() > 1;
+    easier.push_back(fewer);
+  };
   while (fewer.points > 1) {
     fewer.points /= 2;
-    easier.push_back(fewer);
+    add_fewer();
   }
   if (fewer.beside >= 0) {
     fewer.beside = -1;
     fewer.beside_points = 1;
-    easier.push_back(fewer);
+    add_fewer();
   }
   for (const Schedule& t : {s, fewest}) {
     if (!t.one_launch || absl::c_linear_search(easier, Apart(t))) continue;

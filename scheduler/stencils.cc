@@ -373,6 +373,7 @@ absl::StatusOr<std::vector<Schedule>> OtherPoints(const SizedGroup& sized, const
   one.points = 1;
   one.beside = -1;
   one.beside_points = 1;
+  one.uneven = false;
   if (s.points > 1 && s.kind == SchedulerKind::kPointwise)
     one.vector = std::min(s.vector * s.points, std::clamp(16 / sized.narrowest_bytes, 1, 8));
   SEAM_ASSIGN_OR_RETURN(const Loads loads, LoadsOf(sized, one));

@@ -55,6 +55,21 @@ TEST(MoreRegisters, FewerPoints) {
   EXPECT_THAT(points, ElementsAre(4, 2, 1));
 }
 
+// And of points along a second axis, until there is one, which divides everything.
+TEST(MoreRegisters, FewerPointsAlongTwoAxes) {
+  Schedule s = OfThreads(128, 0);
+  s.points = 4;
+  s.beside = 1;
+  s.beside_points = 5;
+  s.uneven = true;
+  std::vector<int> points;
+  for (const Schedule& easier : EasierSchedules(s, H200())) {
+    EXPECT_TRUE(CheckSchedule(easier).ok()) << CheckSchedule(easier);
+    if (easier.registers == s.registers) points.push_back(easier.points_of_thread());
+  }
+  EXPECT_THAT(points, ElementsAre(10, 5, 1));
+}
+
 // Less shared memory: less of rows ahead, then none, then fewer rows a CTA.
 TEST(MoreRegisters, LessSharedMemory) {
   Schedule s = OfThreads(128, 2);

@@ -132,10 +132,11 @@ void SeePoints(Picker& pick, const Fusion& group, Schedule& s) {
   if (!shape.ok() || shape->rows.empty()) return;
   const int axes = static_cast<int>(shape->rows.size());
   points.along = pick.Below(axes);
-  if (axes > 1 && pick.Chance(30)) {  // All along another axis, or two.
+  if (axes > 1 && pick.Chance(30)) {  // All along another axis, or two, which need not divide it.
     points.beside = (points.along + 1 + pick.Below(axes - 1)) % axes;
     const std::optional<int64_t> all = shape->axes.extent(shape->rows[points.beside]).maybe_int();
     points.beside_points = static_cast<int>(std::clamp<int64_t>(all.value_or(2), 1, 128));
+    points.uneven = !all;
   }
   if (CheckSchedule(points).ok() && ShapeFor(group, points).ok()) s = points;
 }
