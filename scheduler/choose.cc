@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/status.h"
+#include "scheduler/axis_order.h"
 #include "scheduler/kernel/access.h"
 #include "scheduler/kernel/rows_ahead.h"
 #include "scheduler/trace.h"

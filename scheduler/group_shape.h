@@ -125,12 +125,6 @@ absl::StatusOr<GroupShape> NeighboursAsRows(const Fusion& group, GroupShape shap
 // group norm's result with the channels last, of images that have them in front.
 absl::StatusOr<GroupShape> NeighboursAcross(const Fusion& group, GroupShape shape);
 
-// The axes of an input or output that the group runs over, slow to fast as they lie in memory, for
-// each way in which an input is read; without those of extent 1, and nothing where neighbours lie
-// along no axis of the group. Linear in the expressions.
-std::vector<std::vector<AxisId>> MemoryOrders(const Fusion& group, const GroupShape& shape,
-                                              ValId v);
-
 // A pointwise group of which some tensors have neighbours along another axis than the one that is
 // fastest in `shape`: what is slower than that axis and itself are rows, what is faster columns.
 // Error: kUnimplemented where all have neighbours along the same axis, or there are columns

@@ -8,6 +8,7 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
+#include "scheduler/axis_order.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 
