@@ -21,7 +21,7 @@ void AddPointAlternatives(const SizedGroup& sized, const Schedule& chosen,
   const DeviceInfo& device = sized.context.device;
   const double words = WorkloadOf(*sized.group).words;
   const auto add = [&](const Schedule& s) {
-    const int points = s.vector * s.registers * s.points;
+    const int points = s.vector * s.registers * s.points_of_thread();
     if (!CheckSchedule(s).ok() || words * points > kMostWords) return;
     collector.Add(s, collector.Cost(s, words * points, sized.input_words * 4 * points, 1),
                   (s.vector != chosen.vector) + (s.threads() != chosen.threads()) +

@@ -114,12 +114,13 @@ class Counter {
 
   // Whether somebody in the group reads it, or a view of it, along more axes than it has: where it
   // would be loaded if it were computed elsewhere.
-  bool IsReadAtMore(ExprId e, size_t axes) const {
+  bool IsReadAtMore(ExprId e, size_t axes, int most_views = 4) const {
     return absl::c_any_of(f_.uses(f_.result(e)), [&](ExprId reader) {
       if (IsRead(f_.result(reader))) return false;
+      if (axes_.space(reader).size() > axes) return true;
       const OpClass of = f_.info(reader).op_class;
       const bool renames = of == OpClass::Broadcast || of == OpClass::View;
-      return axes_.space(reader).size() > axes || (renames && IsReadAtMore(reader, axes));
+      return renames && most_views > 0 && IsReadAtMore(reader, axes, most_views - 1);
     });
   }
 

@@ -21,6 +21,7 @@ absl::StatusOr<Loads> LoadsOf(const SizedGroup& sized, const Schedule& s) {
     const auto space = absl::c_find_if(tile.spaces, [&](const kernel::TileSpace& space) {
       return space.column.is_symbolic() && kernel::DependsOn(value.index, space.column);
     });
+    loads.of_columns += space != tile.spaces.end();
     if (space != tile.spaces.end()) {
       of_space[space - tile.spaces.begin()] += words;
       if (of_row) own[space - tile.spaces.begin()] += words;
@@ -59,7 +60,7 @@ absl::StatusOr<std::optional<Schedule>> WithPoints(const SizedGroup& sized, cons
   Schedule with = s;
   with.points = points;
   with.along = points == 1 && along == beside.axis ? (along == 0 ? 1 : 0) : along;
-  with.beside = beside.axis;
+  with.beside = beside.points > 1 ? beside.axis : -1;
   with.beside_points = beside.points;
   with.uneven = may_be_uneven && with.points_of_thread() > 1;
   const absl::StatusOr<GroupShape> shape = PointsAsOneRow(*sized.group, sized.shape, with);

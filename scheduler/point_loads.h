@@ -15,7 +15,8 @@ namespace seam {
 struct Loads {
   std::vector<int> of_buffer;  // How often it loads of each.
   int count = 0;
-  int of_rows = 0;       // Of these, what each row has of its own: no weights.
+  int of_rows = 0;       // Of these, what each row has of its own: no weights;
+  int of_columns = 0;    // and what differs from column to column.
   double words = 0;      // Registers of its vectors as they come from memory, in one pass,
   double own_words = 0;  // and of those that each row has of its own.
   TracedKernel traced;

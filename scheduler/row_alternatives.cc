@@ -53,7 +53,8 @@ class Rows {
       SEAM_RETURN_IF_ERROR(ChooseVector(sized, 16 / sized.narrowest_bytes, s));
       if (s.shift) all.ShareRowsInVectors(s);
     }
-    if (chosen.vector == 1 && !sized.shape.outer && !chosen.tiles && chosen.points == 1) {
+    if (chosen.vector == 1 && !sized.shape.outer && !chosen.tiles &&
+        chosen.points_of_thread() == 1) {
       // Single elements, four to a thread.
       Schedule s = chosen;
       SEAM_RETURN_IF_ERROR(
@@ -138,7 +139,7 @@ class Rows {
       for (; s.lanes_per_row <= 32; s.lanes_per_row *= 2) {
         const int64_t vectors = CeilDivide(VectorsOf(sized_, s), s.lanes_per_row);
         s.registers = static_cast<int>(std::max<int64_t>(1, vectors));
-        if (s.points * s.registers * s.vector > kMostElements) continue;
+        if (s.points_of_thread() * s.registers * s.vector > kMostElements) continue;
         for (const int ctas : {0, 4}) {
           s.min_ctas_per_sm = ctas;
           const bool fit = ctas * s.threads() <= device_.max_threads_per_sm;

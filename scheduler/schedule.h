@@ -42,9 +42,8 @@ struct Schedule {
                     // several of them read.
   int along = 0;    // Which axis of the rows that is, slow to fast. If it has fewer, the next
                     // slower one has the rest.
-  int beside = -1;  // Not negative: another axis of the rows. With each of its points a thread has
-                    // so many neighbours along it, 128 at most, that divide it.
-  int beside_points = 1;
+  int beside = -1;  // Not negative: another axis of the rows. With each of its points a
+  int beside_points = 1;  // thread has so many neighbours along it, 128 at most.
   bool uneven = false;    // Points need not divide their axes, but where facts say so: those behind
                           // the end are computed as the last one, and are not stored.
   int lanes_per_row = 1;  // Lanes of a warp that share a row: a power of two up to 32.

@@ -55,7 +55,7 @@ double ScheduleCollector::Cost(const Schedule& s, double words, double held_byte
   ctas_per_sm =
       std::clamp(ctas_per_sm, 1.0, std::max(1.0, std::floor(device.max_threads_per_sm / threads)));
   const int64_t points = sized_.rows * sized_.shape.points;
-  const double rows = static_cast<double>(std::max<int64_t>(points / s.points, 1));
+  const double rows = static_cast<double>(std::max<int64_t>(points / s.points_of_thread(), 1));
   const double sets = std::ceil(rows / static_cast<double>(s.rows_per_cta()));
   const double columns = static_cast<double>(std::max<int64_t>(sized_.columns, 1));
   const double step = static_cast<double>(s.columns_at_once());

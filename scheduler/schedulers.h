@@ -37,7 +37,8 @@ absl::StatusOr<LaunchPlan> Lower(const Fusion& group, const Schedule& schedule);
 namespace reduction {
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
 // The axes of the rows of a group that CanSchedule accepts, and those of what a thread folds by
-// itself for a row (scheduler/unrolled.h): what has no others is the same along all columns.
+// itself for a row (scheduler/unrolled.h): what has no others is the same along all columns. Of
+// rows in sections, and where the summary has only the first reductions, those of the grid.
 AxisSet AxesOfRows(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device);

@@ -116,12 +116,16 @@ bool IsOnePass(const Loads& loads, const Schedule& s) {
     if (of_columns[id] && value.kind == kernel::TileKind::Map)
       instructions += kernel::InstructionsOf(value.op);
   }
-  int last = 0;
-  for (const kernel::TileReduction& r : tile.reductions) last = std::max(last, r.pass);
-  const bool reads_later = absl::c_any_of(tile.stores, [&](const kernel::TileStore& store) {
-    return !tile.spaces[tile.passes[store.pass].space].extent.is_same(1);
-  });
-  return last == 0 && !reads_later && instructions * s.vector * s.registers <= kMostInstructions;
+  const auto goes_over_columns = [&](int pass) {
+    return !tile.spaces[tile.passes[pass].space].extent.is_same(1);
+  };
+  int passes = 0;
+  for (int pass = 0; pass < static_cast<int>(tile.passes.size()); ++pass)
+    passes += goes_over_columns(pass);
+  const bool stores_columns = absl::c_any_of(
+      tile.stores, [&](const kernel::TileStore& store) { return goes_over_columns(store.pass); });
+  return passes == 1 && !stores_columns &&
+         instructions * s.vector * s.registers <= kMostInstructions;
 }
 
 // All results of a short axis to a thread, of several rows.
@@ -161,8 +165,8 @@ absl::StatusOr<std::optional<Schedule>> FitResults(const SizedGroup& sized, cons
   return best;
 }
 
-// How many loads a tile of so many points along two axes makes, by what two points along each make:
-// each load depends on neither, on one or on both.
+// How many loads a tile of so many points along two axes makes for a column, by what two points
+// along each make: each load depends on neither, on one or on both.
 struct TileLoads {
   double neither = 0, first = 0, second = 0, both = 0;
 
@@ -181,29 +185,37 @@ absl::StatusOr<std::optional<TileLoads>> LoadsOfTiles(const SizedGroup& sized, c
         WithPoints(sized, s, first, points, {second, beside}, /*may_be_uneven=*/true));
     if (!with) return std::nullopt;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
-    return loads ? std::optional<double>(loads->count) : std::nullopt;
+    return loads ? std::optional<double>(loads->of_columns) : std::nullopt;
   };
   SEAM_ASSIGN_OR_RETURN(const std::optional<double> of_first, count(2, 1));
   SEAM_ASSIGN_OR_RETURN(const std::optional<double> of_second, count(1, 2));
   SEAM_ASSIGN_OR_RETURN(const std::optional<double> of_both, count(2, 2));
   if (!of_first || !of_second || !of_both) return std::nullopt;
   TileLoads loads;
-  loads.both = *of_both - *of_first - *of_second + one.count;
-  loads.first = *of_first - one.count - loads.both;
-  loads.second = *of_second - one.count - loads.both;
-  loads.neither = one.count - loads.first - loads.second - loads.both;
+  loads.both = *of_both - *of_first - *of_second + one.of_columns;
+  loads.first = *of_first - one.of_columns - loads.both;
+  loads.second = *of_second - one.of_columns - loads.both;
+  loads.neither = one.of_columns - loads.first - loads.second - loads.both;
   return loads;
 }
 
-// Threads that go through the columns in steps, of a vector each.
+// Threads that go through the columns in steps, of a vector each that divides them: what is stored,
+// and not what is loaded again and again, may be all that is large.
 absl::StatusOr<Schedule> StepThrough(const SizedGroup& sized, const Loads& one, Schedule s) {
   constexpr int kVectorBytes = 16;
+  const kernel::TileKernel& tile = one.traced.tile;
+  const std::vector<bool> of_columns = kernel::VaryingWithColumn(tile);
   int widest = 1;
-  for (const kernel::TileValue& value : one.traced.tile.values) {
-    if (value.kind == kernel::TileKind::Load) widest = std::max(widest, DTypeBytes(value.dtype));
+  for (size_t id = 0; id < tile.values.size(); ++id) {
+    const kernel::TileValue& value = tile.values[id];
+    if (value.kind == kernel::TileKind::Load && of_columns[id])
+      widest = std::max(widest, DTypeBytes(value.dtype));
   }
-  if (s.vector * widest > kVectorBytes)
-    SEAM_RETURN_IF_ERROR(ChooseVector(sized, std::max(1, kVectorBytes / widest), s));
+  int vector = std::max(1, kVectorBytes / widest);
+  while (sized.columns % vector != 0) vector /= 2;
+  SEAM_RETURN_IF_ERROR(ChooseVector(sized, vector, s));
+  for (const std::vector<AxisId>& columns : sized.shape.held)
+    AddMultiples(sized, FreeSymbols(sized.shape.Extent(columns)), s.vector, s);
   s.registers = 1;
   s.persistent = false;
   s.lanes_per_row = s.warps_per_row = 1;
@@ -216,7 +228,7 @@ absl::StatusOr<Schedule> StepThrough(const SizedGroup& sized, const Loads& one, 
 struct Tile {
   PointsAlong first, second;
   int lanes = 1;
-  double cost = 0;  // Loads for each product, and what else it takes as long as so many.
+  double cost = 0;  // In loads for each product: what else it does as the loads that take as long.
 };
 
 // What others do than load: lanes exchange their results, and the last columns, points behind the
@@ -234,7 +246,8 @@ class TileCosts {
 
   bool IsEmpty(int axis) const { return extents_[axis] == 0; }
 
-  // `lanes`: no more than there are vectors.
+  // No more lanes than there are vectors, so that there are columns. The figures were fitted to the
+  // tiles of docs/schedulers.md.
   double Of(const TileLoads& loads, const Tile& tile) const {
     constexpr double kCtasOfSm = 4;
     const int64_t vectors = VectorsOf(sized_, s_);
@@ -272,9 +285,9 @@ class TileCosts {
 absl::StatusOr<std::vector<Tile>> FindTiles(const SizedGroup& sized, const Loads& one,
                                             const Schedule& s) {
   constexpr int kMostStates = 64, kShortRow = 32, kMostLanes = 16;
-  int states = 0;
+  int states = 0;  // Registers that they take.
   for (const kernel::TileReduction& r : one.traced.tile.reductions)
-    states += kernel::NumComponents(r.op);
+    states += kernel::NumComponents(r.op) * std::max(1, DTypeBytes(r.dtype) / 4);
   SEAM_ASSIGN_OR_RETURN(const TileCosts costs, TileCosts::Of(sized, s));
   std::vector<Tile> tiles;
   const int axes = static_cast<int>(sized.shape.rows.size());
@@ -315,13 +328,14 @@ absl::StatusOr<std::optional<Schedule>> FitTile(const SizedGroup& sized, const L
   SEAM_ASSIGN_OR_RETURN(const std::vector<Tile> tiles, FindTiles(sized, one, thread));
   int tried = 0;
   for (const Tile& tile : tiles) {
-    if (tile.cost >= kMostOfApart * one.count || ++tried > kMostTried) break;
+    if (tile.cost >= kMostOfApart * one.of_columns || tried == kMostTried) break;
     Schedule lanes = thread;
     lanes.lanes_per_row = tile.lanes;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
                           WithPoints(sized, lanes, tile.first.axis, tile.first.points, tile.second,
                                      /*may_be_uneven=*/true));
     if (!with) continue;
+    ++tried;
     SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
     if (loads && IsOnePass(*loads, *with)) return with;
   }

@@ -1,7 +1,9 @@
-// Small products: rows that read the same again, as the results of a matrix of few rows times many
-// vectors do. A thread has several of them, and loads what they share once.
+// Products: rows that read the same again, as the results of a matrix of few rows times many
+// vectors do, or those of two matrices. A thread has several of them, and loads what they share
+// once.
 //
-//   x [M, D]  w [A, D]  ->  sum(x[:, None] * w, axes=[2])     a thread: all A of some m
+//   x [M, D]  w [A, D]  ->  sum(x[:, None] * w, axes=[2])     a thread: all A of some m, or some of
+//                                                             both
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -10,8 +12,8 @@
 
 namespace seam {
 
-// Most results along a short axis that a thread has all of.
-inline constexpr int64_t kMostResults = 16;
+// Most results along a short axis that a thread has all of, and of a long one that it has some of.
+inline constexpr int kMostResults = 16;
 
 // Whether there are `times` as many products as elements, of the widest type, that are read and
 // written. Twice as many: no large tensor then has all of the rows' and columns' axes.
@@ -20,8 +22,8 @@ absl::StatusOr<bool> AreMostlyProducts(const SizedGroup& sized, double times = 2
 // `s` with several rows a thread, where rows that a CTA holds whole are longer than what all of
 // them read and write: all of a short axis whose results read the same columns, and for each of
 // several others, which share the rest; or, of short rows, those that load least together. `one`:
-// what a row of `s` loads. Source: docs/schedulers.md, "Products of few results" and "Short rows
-// that read the same". Errors: those of Trace.
+// what a row of `s` loads. Source: docs/schedulers.md, "Products of few results", "Tiles of
+// results" and "Short rows that read the same". Errors: those of Trace.
 absl::StatusOr<Schedule> FitSmallProducts(const SizedGroup& sized, const Loads& one, Schedule s);
 
 }  // namespace seam

@@ -124,6 +124,13 @@ bool Merger::SpreadsArithmetic(absl::Span<const GroupId> members,
                                const GroupSummary& merged) const {
   // Less than kCostlyBytes, but so much at all points that memory would wait for it.
   constexpr double kFewBytes = 1.5, kTimesMoved = 8;
+  const auto outweighs_memory = [&](double bytes) {
+    double points = 0, moved = 0;
+    for (const AxisSet& space : merged.spaces)
+      points = std::max(points, sizes_.Points(s_.axes(), space));
+    for (GroupId g : members) moved += static_cast<double>(MovedBytes(s_, sizes_, g));
+    return bytes * points > kTimesMoved * moved;
+  };
   return std::any_of(members.begin(), members.end(), [&](GroupId g) {
     if (s_.num_exprs(g) > kMaxSpreadExprs) return false;
     double bytes = 0;
@@ -141,13 +148,7 @@ bool Merger::SpreadsArithmetic(absl::Span<const GroupId> members,
       if (!is_part(space, own) && is_part(space, merged.spaces))
         bytes += guard_.BytesOfArithmetic(s_.fusion(), e);
     }
-    if (bytes >= kCostlyBytes) return true;
-    if (bytes < kFewBytes) return false;
-    double points = 0, moved = 0;
-    for (const AxisSet& space : merged.spaces)
-      points = std::max(points, sizes_.Points(s_.axes(), space));
-    for (GroupId member : members) moved += static_cast<double>(MovedBytes(s_, sizes_, member));
-    return bytes * points > kTimesMoved * moved;
+    return bytes >= kCostlyBytes || (bytes >= kFewBytes && outweighs_memory(bytes));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "ir/text/parser.h"
 #include "scheduler/scheduler.h"
@@ -95,6 +96,46 @@ TEST(SmallProducts, ATileOfLongAxes) {
             Chosen(Text(96, 256), {4096}).lanes_per_row);
   // Results that take longer to store than to compute.
   EXPECT_EQ(Chosen(Text(96, 8), {65536}).beside, -1);
+}
+
+// The columns' vectors are those of what is loaded again and again, however much larger the result
+// is; what a result needs beside them counts once.
+TEST(SmallProducts, TilesWithLargeResults) {
+  const auto text = [](const std::string& result, const std::string& more) {
+    return absl::StrCat(R"(fusion product {
+  symbol M
+  symbol N
+  symbol K
+  input a: f32[M, K]
+  input b: f32[N, K]
+  input c: f32[M, N]
+  input d: f32[M, N]
+  input e: f32[M, N]
+  input r: f32[M]
+  y = sum(a[:, None] * b, axes=[2])
+  z = )",
+                        result, "\n  output z\n", more, "}\n");
+  };
+  const Schedule s = Chosen(text("y + c", ""), {65536, 1024, 128});
+  EXPECT_EQ(s.points * s.beside_points, 64) << s.ToString();
+  const auto divides = [](const SymbolFact& f) { return f.symbol == "K" && f.multiple % 4 == 0; };
+  EXPECT_TRUE(absl::c_any_of(s.facts, divides)) << s.ToString();
+  EXPECT_EQ(Chosen(text("y + c", ""), {65536, 1024, 37}).vector, 1);
+  for (const std::string more :
+       {"", "  q = exp(r)\n  z2 = z + q[:, None]\n  output q\n  output z2\n"}) {
+    const std::string all = text("y * c + d * e", more);
+    EXPECT_EQ(Chosen(all, {65536, 256, 256}).points_of_thread(), 64) << all;
+    ExpectRight(all, {.sizes = {{"M", 19}, {"N", 9}, {"K", 8}}, .edit = [](Schedule& t) {
+                        t.points = 8;
+                        t.beside = 1;
+                        t.beside_points = 4;
+                        t.uneven = true;
+                        t.lanes_per_row = 2;
+                        t.registers = t.warps_per_row = 1;
+                        t.min_ctas_per_sm = 0;
+                        t.persistent = t.shift = t.blocks = t.async = t.tiles = false;
+                      }});
+  }
 }
 
 TEST(SmallProducts, TilesAreRight) {
