@@ -12,10 +12,6 @@
 namespace seam {
 namespace {
 
-bool Contains(const std::vector<AxisId>& list, AxisId axis) {
-  return absl::c_linear_search(list, axis);
-}
-
 void Append(std::vector<AxisId>& list, absl::Span<const AxisId> axes) {
   for (AxisId a : axes) {
     if (!Contains(list, a)) list.push_back(a);

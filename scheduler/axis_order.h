@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "ir/fusion.h"
 #include "segmenter/axes.h"
@@ -15,6 +16,10 @@
 namespace seam {
 
 struct GroupShape;
+
+inline bool Contains(const std::vector<AxisId>& axes, AxisId axis) {
+  return absl::c_linear_search(axes, axis);
+}
 
 struct AxisOrder {
   AxisSet run_over;           // What some reduction has or some result.

@@ -18,10 +18,6 @@
 namespace seam {
 namespace {
 
-bool Contains(const std::vector<AxisId>& list, AxisId axis) {
-  return std::find(list.begin(), list.end(), axis) != list.end();
-}
-
 // The axes that all results have, or the axes of all if one has those of every other.
 AxisSet CommonAxes(const Fusion& group, const AxisMap& axes) {
   AxisSet all, common;
