@@ -128,8 +128,10 @@ std::string WhatIsEasier(const Schedule& chosen, const Schedule& instead) {
     changes.push_back(
         absl::StrCat(instead.registers, " vectors a thread instead of ", chosen.registers));
   }
-  if (instead.beside_points < chosen.beside_points)
-    changes.push_back("a thread has no points along a second axis");
+  if (instead.beside_points < chosen.beside_points) {
+    changes.push_back(absl::StrCat(instead.beside_points, " points along a second axis instead of ",
+                                   chosen.beside_points));
+  }
   if (instead.points < chosen.points)
     changes.push_back(absl::StrCat(instead.points, " points a thread instead of ", chosen.points));
   if (instead.stages < chosen.stages || instead.spare < chosen.spare ||

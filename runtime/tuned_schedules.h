@@ -27,7 +27,7 @@ bool IsTunable(SchedulerKind kind);
 
 // Files of all but this format are ignored. A field that Schedule gains or loses changes the format
 // by itself; change the number where a field's meaning changes.
-inline constexpr int kTunedFormat = 8;
+inline constexpr int kTunedFormat = 7;
 
 // Thread-safety: all functions may be called from many threads and processes at once.
 class TunedSchedules {

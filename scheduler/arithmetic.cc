@@ -66,8 +66,8 @@ class Counter {
  private:
   double Points(ExprId e) const { return sizes_.Points(axes_, axes_.space(e)); }
 
-  // Whether there are twice as many products as elements that are moved, of rows that lie along
-  // their columns in the largest of what is read, as scheduler/small_products.h asks.
+  // ProductsOfElement (scheduler/small_products.h) as far as a summary tells, of rows that lie
+  // along their columns in the largest of what is read.
   bool AreMostlyProducts() const {
     constexpr double kProductBytes = 4;
     double products = 0, most = 0;
@@ -83,7 +83,8 @@ class Counter {
         along_columns = !absl::c_linear_search(rows_, last.back());
       }
     }
-    return along_columns && 2 * static_cast<double>(s_.moved_bytes) <= kProductBytes * products;
+    return along_columns &&
+           kMostlyProducts * static_cast<double>(s_.moved_bytes) <= kProductBytes * products;
   }
 
   // Rows of which a thread has all along a short axis, that of a product's few results, compute for

@@ -86,7 +86,7 @@ struct GroupShape {
   std::vector<AxisId> merged;
 
   // Schedule::points: so many neighbours are one row. They lie along these axes of the rows, the
-  // fastest first, but for the last one along all of each.
+  // fastest first; the last may be that of Schedule::beside.
   struct PointsOfAxis {
     AxisId axis;
     int points;

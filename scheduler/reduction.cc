@@ -517,8 +517,8 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
   }
   // Single elements that rows share are fewer loads than vectors put together.
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
-  SEAM_ASSIGN_OR_RETURN(const bool products, AreMostlyProducts(sized));
-  if (!rows.JoinsFirstLoad() && !products) return chosen;
+  SEAM_ASSIGN_OR_RETURN(const double products, ProductsOfElement(sized));
+  if (!rows.JoinsFirstLoad() && products < kMostlyProducts) return chosen;
   SEAM_ASSIGN_OR_RETURN(Schedule single, ChooseFor(sized, s, {.may_shift = false}));
   SEAM_ASSIGN_OR_RETURN(single, FitStencilOfRows(sized, std::move(single)));
   return single.points_of_thread() > 1 ? single : chosen;

@@ -182,13 +182,15 @@ absl::Status CheckSchedule(const Schedule& s) {
               s.threads() % s.rows_per_cta() != 0)) {
     broken =
         "neighbours that are rows lie in vectors, in a CTA all together, with as many threads each";
-  } else if (!power_of_two(s.points) || s.points > 16 || s.along < 0 || s.beside < -1 ||
-             s.beside == s.along || !within(s.beside_points, 1, kMostPointsBeside) ||
-             (s.beside < 0 && s.beside_points > 1) || (s.uneven && s.points_of_thread() == 1) ||
+  } else if (s.beside < -1 || s.beside == s.along ||
+             !within(s.beside_points, 1, kMostPointsBeside) ||
+             (s.beside < 0 && s.beside_points > 1) || (s.uneven && s.points_of_thread() == 1)) {
+    broken = "beside is another axis of up to 128 points, and only several points are uneven";
+  } else if (!power_of_two(s.points) || s.points > 16 || s.along < 0 ||
              ((s.points > 1 || s.beside >= 0) &&
               (s.tiles || s.blocks || s.async || s.shift || s.grid > 0 || s.cluster > 1 ||
                s.neighbours > 1 || (s.kind == SchedulerKind::kReduction && s.split > 1)))) {
-    broken = "points is no power of two up to 16, of rows that their threads load and hold";
+    broken = "points is no power of two up to 16, of rows that their threads load";
   } else if (!power_of_two(s.finish_lanes) || s.finish_lanes > 32 || !power_of_two(s.whole_lanes) ||
              s.whole_lanes > 32) {
     broken = "finish_lanes or whole_lanes is no power of two up to 32";

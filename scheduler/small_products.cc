@@ -175,6 +175,7 @@ struct TileLoads {
     const double results = static_cast<double>(along_first) * along_second;
     return (neither + first * along_first + second * along_second + both * results) / results;
   }
+  TileLoads Swapped() const { return {neither, second, first, both}; }
 };
 
 absl::StatusOr<std::optional<TileLoads>> LoadsOfTiles(const SizedGroup& sized, const Loads& one,
@@ -291,24 +292,28 @@ absl::StatusOr<std::vector<Tile>> FindTiles(const SizedGroup& sized, const Loads
   SEAM_ASSIGN_OR_RETURN(const TileCosts costs, TileCosts::Of(sized, s));
   std::vector<Tile> tiles;
   const int axes = static_cast<int>(sized.shape.rows.size());
+  const auto add = [&](const TileLoads& loads, int first, int second) {
+    for (int points = kMostPoints; points > 0; points /= 2) {
+      for (int beside = kMostResults; beside > 0; --beside) {
+        if (points * beside * states > kMostStates) continue;
+        // Fewer lanes than four read less than two sectors of a row at once.
+        for (int lanes = sized.columns <= kShortRow ? 2 : 4; lanes <= kMostLanes; lanes *= 2) {
+          if (lanes > VectorsOf(sized, s)) continue;
+          Tile tile{{first, points}, {second, beside}, lanes};
+          tile.cost = costs.Of(loads, tile);
+          tiles.push_back(tile);
+        }
+      }
+    }
+  };
   for (int second = axes - 1; second >= 0; --second) {
-    for (int first = axes - 1; first >= 0; --first) {
-      if (first == second || costs.IsEmpty(first) || costs.IsEmpty(second)) continue;
+    for (int first = second - 1; first >= 0; --first) {
+      if (costs.IsEmpty(first) || costs.IsEmpty(second)) continue;
       SEAM_ASSIGN_OR_RETURN(const std::optional<TileLoads> loads,
                             LoadsOfTiles(sized, one, s, first, second));
       if (!loads) continue;
-      for (int points = kMostPoints; points > 0; points /= 2) {
-        for (int beside = kMostResults; beside > 0; --beside) {
-          if (points * beside * states > kMostStates) continue;
-          // Fewer lanes than four read less than two sectors of a row at once.
-          for (int lanes = sized.columns <= kShortRow ? 2 : 4; lanes <= kMostLanes; lanes *= 2) {
-            if (lanes > VectorsOf(sized, s)) continue;
-            Tile tile{{first, points}, {second, beside}, lanes};
-            tile.cost = costs.Of(*loads, tile);
-            tiles.push_back(tile);
-          }
-        }
-      }
+      add(*loads, first, second);
+      add(loads->Swapped(), second, first);
     }
   }
   absl::c_stable_sort(tiles, [](const Tile& a, const Tile& b) { return a.cost < b.cost; });
@@ -319,11 +324,8 @@ absl::StatusOr<std::vector<Tile>> FindTiles(const SizedGroup& sized, const Loads
 // a product of two matrices: what rows along one read, those along the other have in common.
 absl::StatusOr<std::optional<Schedule>> FitTile(const SizedGroup& sized, const Loads& one,
                                                 const Schedule& s) {
-  // Of fewer products stores are what takes long, which a tile does not put beside each other.
-  constexpr double kMostOfApart = 0.6, kTimesMoved = 8;
+  constexpr double kMostOfApart = 0.6;
   constexpr int kMostTried = 8;
-  SEAM_ASSIGN_OR_RETURN(const bool mostly, AreMostlyProducts(sized, kTimesMoved));
-  if (!mostly) return std::nullopt;
   SEAM_ASSIGN_OR_RETURN(const Schedule thread, StepThrough(sized, one, s));
   SEAM_ASSIGN_OR_RETURN(const std::vector<Tile> tiles, FindTiles(sized, one, thread));
   int tried = 0;
@@ -344,17 +346,20 @@ absl::StatusOr<std::optional<Schedule>> FitTile(const SizedGroup& sized, const L
 
 }  // namespace
 
-absl::StatusOr<bool> AreMostlyProducts(const SizedGroup& sized, double times) {
+absl::StatusOr<double> ProductsOfElement(const SizedGroup& sized) {
   SEAM_ASSIGN_OR_RETURN(const int64_t bytes, MovedBytes(sized));
+  if (bytes == 0) return INFINITY;
   const double products = static_cast<double>(sized.rows) * static_cast<double>(sized.columns);
-  return times * static_cast<double>(bytes) <= products * sized.widest_bytes;
+  return products * sized.widest_bytes / static_cast<double>(bytes);
 }
 
 absl::StatusOr<Schedule> FitSmallProducts(const SizedGroup& sized, const Loads& one, Schedule s) {
-  SEAM_ASSIGN_OR_RETURN(const bool products, AreMostlyProducts(sized));
-  if (products) {
+  // Of fewer products stores are what takes long, which a tile does not put beside each other.
+  constexpr double kProductsOfTiles = 8;
+  SEAM_ASSIGN_OR_RETURN(const double products, ProductsOfElement(sized));
+  if (products >= kMostlyProducts) {
     SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> results, FitResults(sized, one, s));
-    if (!results) {
+    if (!results && products >= kProductsOfTiles) {
       SEAM_ASSIGN_OR_RETURN(results, FitTile(sized, one, s));
     }
     if (results) return *std::move(results);

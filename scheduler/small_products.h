@@ -15,9 +15,11 @@ namespace seam {
 // Most results along a short axis that a thread has all of, and of a long one that it has some of.
 inline constexpr int kMostResults = 16;
 
-// Whether there are `times` as many products as elements, of the widest type, that are read and
-// written. Twice as many: no large tensor then has all of the rows' and columns' axes.
-absl::StatusOr<bool> AreMostlyProducts(const SizedGroup& sized, double times = 2);
+// How many times as many products there are as elements, of the widest type, that are read and
+// written.
+absl::StatusOr<double> ProductsOfElement(const SizedGroup& sized);
+// From so many on no large tensor has all of the rows' and columns' axes.
+inline constexpr double kMostlyProducts = 2;
 
 // `s` with several rows a thread, where rows that a CTA holds whole are longer than what all of
 // them read and write: all of a short axis whose results read the same columns, and for each of

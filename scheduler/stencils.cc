@@ -334,8 +334,8 @@ absl::StatusOr<Schedule> FitStencilOfRows(const SizedGroup& sized, Schedule s) {
   const bool single = s.vector == 1;
   SEAM_ASSIGN_OR_RETURN(Loads loads, LoadsOf(sized, s));
   if (loads.Most() < kWindow) {
-    SEAM_ASSIGN_OR_RETURN(const bool products, AreMostlyProducts(sized));
-    if (!single || products) return FitSmallProducts(sized, loads, std::move(s));
+    SEAM_ASSIGN_OR_RETURN(const double products, ProductsOfElement(sized));
+    if (!single || products >= kMostlyProducts) return FitSmallProducts(sized, loads, std::move(s));
   }
   const bool large = IsLarge(sized, s, loads);
   const int most_elements = large || single ? 16 : 64;

@@ -8,28 +8,26 @@
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
 #include "scheduler/point_loads.h"
-#include "scheduler/points.h"
 
 namespace seam {
 namespace {
 
 // The axes of rows along which something is concatenated and that a thread can have all of.
-std::vector<int> AxesOfSteps(const SizedGroup& sized) {
-  constexpr int64_t kFewestSteps = 4;
+std::vector<PointsAlong> AxesOfSteps(const SizedGroup& sized) {
+  constexpr int kFewestSteps = 4;
   const GroupShape& shape = sized.shape;
-  std::vector<int> axes;
+  std::vector<PointsAlong> axes;
   for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
     const ExprId e(i);
     if (sized.group->op(e) != OpKind::Cat) continue;
     for (AxisId a : shape.axes.atoms(sized.group->result(e), sized.group->attributes(e).axes[0])) {
       const auto row = absl::c_find(shape.rows, a);
-      const std::optional<int64_t> steps = shape.axes.extent(a).maybe_int();
-      const int axis = static_cast<int>(row - shape.rows.begin());
-      if (row == shape.rows.end() || !steps || *steps < kFewestSteps ||
-          *steps > kMostPointsBeside || absl::c_linear_search(axes, axis)) {
-        continue;
-      }
-      axes.push_back(axis);
+      if (row == shape.rows.end()) continue;
+      const std::optional<PointsAlong> steps =
+          AllOf(sized, static_cast<int>(row - shape.rows.begin()));
+      const auto is_it = [&](const PointsAlong& known) { return known.axis == steps->axis; };
+      if (steps && steps->points >= kFewestSteps && absl::c_none_of(axes, is_it))
+        axes.push_back(*steps);
     }
   }
   return axes;
@@ -52,7 +50,7 @@ absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s) {
   constexpr int64_t kFarBytes = 2 * kSectorBytes;
   const int rows = static_cast<int>(sized.shape.rows.size());
   if (!s.outer || s.tiles || sized.columns > 1 || rows < 2) return s;
-  const std::vector<int> axes = AxesOfSteps(sized);
+  const std::vector<PointsAlong> axes = AxesOfSteps(sized);
   if (axes.empty()) return s;
   SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> now, LoadsOfPoints(sized, s));
   if (now && now->traced.tile.values.size() < kFewValues) return s;
@@ -60,22 +58,21 @@ absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s) {
   // Of a thread that has all of another axis already (OrPointsAlongMemory) the points along one of
   // the two count: so were the graphs timed that the threshold is from.
   double least = now ? kFarLess * Arithmetic(sized, s, *now, s.points) : INFINITY;
-  for (const int axis : axes) {
-    const int64_t steps = *sized.shape.axes.extent(sized.shape.rows[axis]).maybe_int();
+  for (const PointsAlong all : axes) {
     // Vectors lie along the last axis.
-    const int widest = axis + 1 < rows ? std::clamp(16 / sized.narrowest_bytes, 1, 8) : 1;
+    const int widest = all.axis + 1 < rows ? std::clamp(16 / sized.narrowest_bytes, 1, 8) : 1;
     for (int vector = widest; vector > 0; vector /= 2) {
       Schedule one = s;
       one.points = 1;
       SEAM_RETURN_IF_ERROR(ChooseVector(sized, vector, one));
       SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> with,
-                            WithPoints(sized, one, /*along=*/0, 1, *AllOf(sized, axis)));
+                            WithPoints(sized, one, /*along=*/0, 1, all));
       if (!with) continue;
       SEAM_ASSIGN_OR_RETURN(const std::optional<Loads> loads, LoadsOfPoints(sized, *with));
       if (!loads || (one.vector > 1 && loads->words > kMostHeldWords)) continue;
-      const double arithmetic = Arithmetic(sized, *with, *loads, steps);
+      const double arithmetic = Arithmetic(sized, *with, *loads, all.points);
       // Lanes that lie far from each other move a sector each.
-      const bool far = axis + 1 == rows && steps * sized.narrowest_bytes > kFarBytes;
+      const bool far = all.axis + 1 == rows && all.points * sized.narrowest_bytes > kFarBytes;
       if (arithmetic >= (far ? kFarLessOfFar / kFarLess : 1) * least) continue;
       best = with;
       least = arithmetic;

@@ -172,6 +172,12 @@ TEST(ShiftedReads, VectorsAreShorterWhereTheirLoadsFillRegisters) {
   }
 }
 
+int KernelsIn(const Fusion& f) {
+  const absl::StatusOr<SegmentedFusion> s = Segment(f, RealGuard(), {});
+  if (!s.ok()) ADD_FAILURE() << s.status();
+  return TotalsOf(*s, *SizeHints::Create(f, {})).kernels;
+}
+
 // How many kernels a value of nine neighbours takes with what is in front of it.
 int KernelsOf(const std::string& in_front) {
   std::string sum;
@@ -186,9 +192,7 @@ int KernelsOf(const std::string& in_front) {
       "pad(",
       in_front, ", before=[0, 1, 1, 0], after=[0, 1, 1, 0])\n  y = cast(", sum,
       ", dtype=bf16)\n  output y\n}\n"));
-  const absl::StatusOr<SegmentedFusion> s = Segment(f, RealGuard(), {});
-  if (!s.ok()) ADD_FAILURE() << s.status();
-  return TotalsOf(*s, *SizeHints::Create(f, {})).kernels;
+  return KernelsIn(f);
 }
 
 TEST(Arithmetic, WhatIsCheapIsComputedForEachNeighbour) {
@@ -208,9 +212,7 @@ int KernelsOfTable(const std::string& entry, int heads) {
                                              ", 64]\n  input f: f32[4096, 64]\n  y = cast(cast(x, "
                                              "dtype=f32) * (",
                                              entry, ")[:, None, :], dtype=bf16)\n  output y\n}\n"));
-  const absl::StatusOr<SegmentedFusion> s = Segment(f, RealGuard(), {});
-  if (!s.ok()) ADD_FAILURE() << s.status();
-  return TotalsOf(*s, *SizeHints::Create(f, {})).kernels;
+  return KernelsIn(f);
 }
 
 TEST(Arithmetic, TablesThatTakeLongAreComputedOnce) {
@@ -226,9 +228,7 @@ int KernelsOfProduct(const std::string& entry) {
       "fusion product {\n  input x: f32[65536, 80]\n  n = iota(axis=0, sizes=[80, 40], dtype=f32)\n"
       "  k = iota(axis=1, sizes=[80, 40], dtype=f32)\n  y = sum(x[:, :, None] * (",
       entry, "), axes=[1])\n  output y\n}\n"));
-  const absl::StatusOr<SegmentedFusion> s = Segment(f, RealGuard(), {});
-  if (!s.ok()) ADD_FAILURE() << s.status();
-  return TotalsOf(*s, *SizeHints::Create(f, {})).kernels;
+  return KernelsIn(f);
 }
 
 TEST(Arithmetic, TablesThatRowsFoldAreComputedOnce) {
