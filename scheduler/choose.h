@@ -90,8 +90,8 @@ absl::StatusOr<bool> ChooseFacts(const SizedGroup& sized, Schedule& schedule);
 absl::Status ChooseVector(const SizedGroup& sized, int limit, Schedule& schedule);
 // The same of `elements` beside each other, whatever part of the large tensors' bytes is then moved
 // one by one, which is the result (more than 1 where a tensor is read at several places). Source of
-// the usual number, of which enough of memory is under way: docs/schedulers.md, "Single elements of
-// points".
+// the usual number, of which enough of memory is under way: docs/schedulers/single-elements.md,
+// "Single elements of points".
 inline constexpr int kSingleElements = 4;
 absl::StatusOr<double> TakeElements(const SizedGroup& sized, int elements, Schedule& schedule);
 

@@ -13,7 +13,7 @@ namespace seam {
 // divide an axis, or else, with `may_pin`, by constants, which takes a multiplication; but small
 // problems take longer to compile for their sizes than they would lose. Adds to the facts of
 // `schedule`, of which all else is chosen. A few traces of the group. Errors: those of Trace.
-// Source: docs/schedulers.md, "Vectors that divide".
+// Source: docs/schedulers/pointwise.md, "Vectors that divide".
 absl::Status SpareDivisions(const SizedGroup& sized, bool may_pin, Schedule& schedule);
 
 }  // namespace seam

@@ -35,7 +35,7 @@ AxisSet CommonAxes(const Fusion& group, const AxisMap& axes) {
 
 // The rows of a group that folds nothing: all that its results have in common, or the axes along
 // which whole rows are looked up that lie beside each other. A row's vectors are then all found at
-// one place. Source: docs/schedulers.md, "Rows that are looked up whole".
+// one place. Source: docs/schedulers/pointwise.md, "Rows that are looked up whole".
 AxisSet RowsOfPoints(const Fusion& group, const AxisMap& axes, absl::Span<const AxisId> order) {
   const AxisSet common = CommonAxes(group, axes);
   AxisSet rows = common;

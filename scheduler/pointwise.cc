@@ -89,7 +89,7 @@ int64_t ArrangeTiles(const SizedGroup& sized, Schedule& s) {
 
 // Where some tensors lie across others: tiles that move each of them in vectors along its own axis
 // or, where rows or columns are odd, element by element in neighbouring lanes. Source:
-// docs/schedulers.md, "Tensors that lie across each other".
+// docs/schedulers/across.md.
 absl::StatusOr<std::optional<Schedule>> ChooseTiles(const Fusion& group,
                                                     const ScheduleContext& context) {
   Schedule s;

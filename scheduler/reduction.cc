@@ -69,7 +69,7 @@ void HoldEvenSteps(const SizedGroup& sized, const HeldSteps& held, Schedule& s) 
 // Rows of few columns each leave a state of a result together with their neighbours, as far as a
 // warp has these: where the states are an eighth of what the group moves, or a result has so many
 // that merging them takes long. Beside long rows exchanges between lanes cost more. Source:
-// docs/schedulers.md, "States of short rows".
+// docs/schedulers/crossed.md, "States of short rows".
 absl::Status LeaveTogether(const SizedGroup& sized, Schedule& s) {
   constexpr int64_t kPart = 8, kManyOfResult = 1 << 16, kFewLanes = 4;
   const GroupShape& shape = sized.shape;
@@ -126,7 +126,7 @@ absl::Status ChooseFinish(const SizedGroup& sized, Schedule& s) {
   }
   // Few CTAs finish many results in many turns, a kernel of its own has a CTA for each; and behind
   // several turns, which copies bring ahead, states of columns are finished sooner by one that
-  // begins while the one before ends. Source: docs/schedulers.md, "Few turns".
+  // begins while the one before ends. Source: docs/schedulers/turns.md, "Few turns".
   constexpr int kMostFinishTurns = 8;
   const bool few_ctas = sized.finished * s.finish_lanes > kMostFinishTurns * 32 * ctas;
   const bool behind_turns = ColumnStates(sized) > 0 && (s.stages > 0 || s.outer);
@@ -175,8 +175,8 @@ bool SharesRandomNumbers(const SizedGroup& sized, const Schedule& s) {
 
 // Whether vectors as wide as `limit`, with the single elements at the ends of rows that start
 // anywhere, are faster than those that divide every row, as `s` has them: of 8 bytes and less these
-// keep less of memory under way. Source: timed on an H200, docs/schedulers.md, "Rows of any
-// length".
+// keep less of memory under way. Source: timed on an H200, docs/schedulers/any-length.md, "Rows of
+// any length".
 bool GainsByShift(const SizedGroup& sized, const KeptRows& rows, int limit, const Schedule& s) {
   constexpr int kNarrowBytes = 8, kWeightsBytes = 16;
   if (s.outer || sized.shape.keeps_columns() || !sized.shape.batch.empty() || s.vector == limit ||
@@ -407,7 +407,8 @@ absl::StatusOr<Schedule> ChooseRows(const SizedGroup& sized, Schedule s, const A
   if (s.split > 1 && s.one_launch && (s.outer || rows.AlikeWords() == 0)) {
     SEAM_ASSIGN_OR_RETURN(const HeldSteps held, HeldSteps::Of(sized, s));
     HoldEvenSteps(sized, held, s);
-    // A little does not make up for what it costs. Source: docs/schedulers.md.
+    // A little does not make up for what it costs. Source: docs/schedulers/tuning.md, "Rows that
+    // are read again".
     constexpr double kLeastShare = 0.1;
     if (held.Share(s, s.held) < kLeastShare * sized.large_inputs) s.held = 0;
   }
@@ -439,8 +440,8 @@ absl::StatusOr<Schedule> ChooseFor(const SizedGroup& sized, const Schedule& s,
 // some or all of these are moved one by one: where most of the bytes then come in vectors; where
 // neighbours share calls of the random generator; where a row has few elements, whose lanes do
 // little else than merge what they folded; and of whole rows that are read step by step, so that
-// more of memory is under way. None where none of it holds. Source: docs/schedulers.md, "Single
-// elements of rows".
+// more of memory is under way. None where none of it holds. Source:
+// docs/schedulers/single-elements.md, "Single elements of rows".
 absl::StatusOr<std::optional<Schedule>> ChooseNeighbours(const SizedGroup& sized, const Schedule& s,
                                                          const Schedule& single) {
   constexpr double kMostByElement = 0.5;

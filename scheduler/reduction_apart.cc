@@ -1,8 +1,8 @@
 // Columns apart: tensors that share no columns, whose sums only single numbers bring together, as
 // the norm of all gradients does. CTAs that share a row would go through them one after the other,
 // with an exchange between warps for each; so each tensor's columns have CTAs of their own, all at
-// once. Of few or short ones a barrier of the grid costs more. Source: docs/schedulers.md, "Columns
-// apart".
+// once. Of few or short ones a barrier of the grid costs more. Source: docs/schedulers/islands.md,
+// "Columns apart".
 #include <algorithm>
 #include <vector>
 

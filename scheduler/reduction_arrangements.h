@@ -49,8 +49,8 @@ bool IsBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, const Sc
 
 // Whether threads have narrow data singly or in pairs, of long rows that leave states of kept
 // columns: a group norm's backward pass, the channels in front, of an odd number of pixels. They
-// are read again, by many small CTAs, instead of being held. Source: docs/schedulers.md, "Single
-// elements".
+// are read again, by many small CTAs, instead of being held. Source:
+// docs/schedulers/single-elements.md, "Single elements".
 bool IsReadInPairs(const SizedGroup& sized, const Schedule& schedule);
 
 // Rows that are neighbours in memory a few columns at a time, as the groups of a group norm with
@@ -73,14 +73,14 @@ absl::StatusOr<bool> ChooseBlocks(const SizedGroup& sized, Schedule& schedule);
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
 // Twice as many neighbouring rows to a warp, 256 bytes of each column, where CTAs share rows that
-// are read again from memory. False: it reads them in another way. Source: docs/schedulers.md,
-// "Longer pieces".
+// are read again from memory. False: it reads them in another way. Source:
+// docs/schedulers/columns.md, "Longer pieces".
 bool LieAlongMoreRows(const SizedGroup& sized, Schedule& schedule);
 
 // Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
 // reads parts of sectors and cache lines, and so many of them that a few warps have them whole. The
 // states of rows that others cross take the registers of more CTAs, which only pays for vectors
-// that would be shorter still. Source: docs/schedulers.md.
+// that would be shorter still. Source: docs/schedulers/columns.md, "Neighbouring columns as rows".
 bool AreNeighboursShort(const SizedGroup& sized);
 
 // Rows of 16-byte vectors to CTAs or clusters that take them in turn and bring the next ones ahead,

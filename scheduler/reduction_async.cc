@@ -1,6 +1,7 @@
 // Rows that threads bring to shared memory themselves (kernel/expand_async.cc): the next turn's
 // while they work on this one's, or all that a CTA has, which leaves the registers to more CTAs.
-// Source of all numbers: images timed side by side on an H200, docs/schedulers.md.
+// Source of all numbers: images timed side by side on an H200, docs/schedulers/turns.md, "Rows that
+// threads bring".
 #include <algorithm>
 
 #include "scheduler/reduction_arrangements.h"

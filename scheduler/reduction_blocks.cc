@@ -13,8 +13,8 @@ namespace {
 
 // Blocks of rows that CTAs take in turn: copies bring the next ones, if all are multiples of 16
 // bytes. A thread has more of a row than where others hide its loads, and with the states and the
-// weights of its columns no more than was timed (docs/schedulers.md, "Blocks of rows that leave
-// states").
+// weights of its columns no more than was timed (docs/schedulers/single-elements.md, "Blocks of
+// rows that leave states").
 absl::StatusOr<bool> ChooseBlocksAhead(const SizedGroup& sized, Schedule& s) {
   constexpr int kWideBytes = 16, kRowWords = 64, kWarps = 4, kCtas = 3;
   // Single elements take registers for their places, too.

@@ -17,7 +17,7 @@ namespace {
 // most, two at least unless it is one, or 0 if threads load rows, whether columns are read again
 // from shared memory instead of staying in registers. Of several CTAs an SM one goes on while
 // another waits for its cluster. Source: schedules timed side by side on an H200,
-// docs/schedulers.md.
+// docs/schedulers/tuning.md, "Long rows".
 struct Piece {
   int64_t columns;
   int most_ctas, threads, ctas_per_sm, stages;
@@ -106,7 +106,7 @@ constexpr Piece kUnevenStatesPieces[] = {
 
 // A row for which there is one stage comes in slices, one or more vectors of each thread, with all
 // that there is room for to spare: they are under way while the cluster exchanges sums. Source:
-// docs/schedulers.md, "Reductions across the rows".
+// docs/schedulers/clusters.md, "A single stage, in slices".
 constexpr int kMostSlices = 16;
 int SlicesOf(int registers) {
   int slices = std::min(registers, kMostSlices);

@@ -38,8 +38,8 @@ void FitGrid(const SizedGroup& sized, int64_t most, Schedule& s) {
 
 // Rows of which copies bring a part: threads wait for the rest of a row in each turn, so that few
 // of them with many elements each are too few. Where the rest is a large tensor in another order,
-// threads load all of a row that a warp has: false, nothing is brought. Source: docs/schedulers.md,
-// "What copies do not bring".
+// threads load all of a row that a warp has: false, nothing is brought. Source:
+// docs/schedulers/turns.md, "What copies do not bring".
 bool ShareForStages(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kThreads = 128, kCtas = 4, kManyElements = 24;
   if (s.shift || !sized.shape.batch.empty()) return true;
@@ -177,7 +177,7 @@ bool ShareShortUnevenly(const KeptRows& rows, int64_t vectors, int states, Sched
 // a CTA has few enough threads for another one beside it on an SM, three where it has not, and
 // instead of four of which a row has fewer; of shifted rows two of short ones, three of two
 // states a column where two take 288 threads, and four where two take 320 to 512. False: they do
-// well as they are. Source: docs/schedulers.md, "Rows of any length".
+// well as they are. Source: docs/schedulers/any-length.md, "Rows of any length".
 bool ShareCrossedUnevenly(const KeptRows& rows, int64_t vectors, int states, Schedule& s) {
   constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512,
                 kMostOfOneState = 576;
@@ -241,8 +241,8 @@ void ShareWideUnevenly(int64_t vectors, int few, Schedule& s) {
 
 // Rows of one input: threads with 32 columns each, a warp on each of an SM's four schedulers twice,
 // of narrow short ones three times. There is half as much to bring as beside a gradient, and more
-// threads would wait at barriers. Source: docs/schedulers.md, "States of columns of one input".
-// False: they are too long for that, or weights take the registers.
+// threads would wait at barriers. Source: docs/schedulers/crossed.md, "States of columns of one
+// input". False: they are too long for that, or weights take the registers.
 bool ShareOneInput(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   constexpr int kColumns = 32, kThreads = 128, kThreadsOfSm = 256, kCtasOfShortRows = 3;
   constexpr int kMostThreads = 512;
@@ -264,7 +264,8 @@ bool ShareOneInput(const SizedGroup& sized, const KeptRows& rows, int states, Sc
 
 // A thread keeps the states of its columns through all turns. Where copies bring the next row, few
 // threads with many columns each: 16 or 32 of them, of wider data 8 as long as that takes no more
-// than a CTA of 512. Source: schedules timed side by side on an H200, docs/schedulers.md.
+// than a CTA of 512. Source: schedules timed side by side on an H200, docs/schedulers/tuning.md,
+// "Rows that are crossed".
 void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, Schedule& s) {
   const int64_t vectors = VectorsOf(sized, s);
   Schedule one = s;

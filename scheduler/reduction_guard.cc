@@ -260,7 +260,7 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   // 82 for 65,536 of 256.
   constexpr double kBatchElements = 1024;
   // What waits for all is read again, which is worth a launch less where the cache has it. Source:
-  // docs/schedulers.md, "One row".
+  // docs/schedulers/clusters.md, "One row".
   constexpr double kReadAgain = 0.25;
   // One row has no tiles: a tensor that lies across the others is accessed in single elements, of a
   // sector each. Source: docs/limits.md, "A large tensor that lies across".
@@ -331,8 +331,8 @@ double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints
   const double busy = double{kBusyElements} * device.sms;
   double reads = sector_is_read_once ? 1 : beside;
   // CTAs take rows of one batch, and of rows that none holds each twice, one step after the other,
-  // where what follows from a row goes to its elements. Source: docs/schedulers.md, "Batches of
-  // long rows".
+  // where what follows from a row goes to its elements. Source: docs/schedulers/crossed.md,
+  // "Batches of long rows".
   constexpr double kReadsOfSteps = 1.5;
   if (sums_batches && columns > kOneCtaElements && !summary.held.empty())
     reads = std::max(reads, kReadsOfSteps);

@@ -110,8 +110,8 @@ absl::Span<const VectorShare> VectorSharesFor(const SizedGroup& sized, const Kep
 }
 
 // The one of these that idles few threads and, with as many CTAs an SM as have the registers, has
-// enough under way. False: no CTA holds the row. Source: docs/schedulers.md, "Weights wider than
-// the data".
+// enough under way. False: no CTA holds the row. Source: docs/schedulers/rows.md, "Weights wider
+// than the data".
 bool ShareBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kMostThreads = 768, kLeastShifted = 96;
   constexpr double kEnoughBytes = 60000, kGain = 0.02, kInputsGain = 0.15;
@@ -145,7 +145,7 @@ bool ShareBesideWideWeights(const SizedGroup& sized, const KeptRows& rows, Sched
 // registers it has for more CTAs: a row has two barriers, at which a CTA waits, and so many rows
 // must be under way. Three or four vectors, with whichever more CTAs fit an SM; of short rows a
 // warp's lanes or half of them. False: shorter or longer than what was timed. Source:
-// docs/schedulers.md, "Rows of any length".
+// docs/schedulers/any-length.md, "Rows of any length".
 bool ShareUnevenly(int64_t vectors, Schedule& s) {
   constexpr int64_t kLeastVectors = 64, kWarpVectors = 192, kMostVectors = 2048;
   constexpr int kMostThreads = 480, kLarge = 416, kMostCtas = 16, kMostOfLarge = 5;
@@ -224,8 +224,8 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
 // Shifted rows of 32-bit data that have too little under way: as many vectors a thread as have
 // most. A row has two barriers or three, at which a CTA waits, so that it is other CTAs that keep
 // memory busy, three of them where weights are loaded behind the last one; and the more warps a CTA
-// has, the longer it waits. Fitted to layer norms and softmaxes: docs/schedulers.md, "Rows of any
-// length". An RMS norm's do as well with what they have.
+// has, the longer it waits. Fitted to layer norms and softmaxes: docs/schedulers/any-length.md,
+// "Rows of any length". An RMS norm's do as well with what they have.
 void ShareWideShifted(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   // Vectors, and registers beside those of the row that do not spill.
   static constexpr VectorShare kShares[] = {{3, 24}, {4, 24}, {5, 36}, {6, 32}, {8, 36}};
@@ -290,7 +290,7 @@ void ShareShortShifted(int64_t vectors, double weights, Schedule& s) {
 // Rows that are gone through step by step. What a row costs at its end, where its threads put their
 // states together, counts by its warps, so there are few of these: one of rows of some thousand
 // columns, else four. More where rows are few, or where the last turn of CTAs would have few.
-// Source: timed on an H200, docs/schedulers.md, "Rows that are read once".
+// Source: timed on an H200, docs/schedulers/not-held.md, "Rows that are read once".
 void GoInSteps(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int64_t kWarpVectors = 768;
   constexpr int kMostWarps = 16, kNarrowWords = 28, kWideWords = 24, kOfAll = 4;
@@ -334,8 +334,8 @@ void GoInSteps(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
 
 // Whether a row is gone over so often that what masks cost each time is worth a kernel of its own,
 // which serves rows of that length alone: for more than two sums, one after the other, of which
-// Welford's are two, or for two beside weights. Source: docs/schedulers.md, "Rows that are gone
-// over often".
+// Welford's are two, or for two beside weights. Source: docs/schedulers/rows.md, "Rows that are
+// gone over often".
 bool IsGoneOverOften(const SizedGroup& sized, double weights) {
   const Fusion& group = *sized.group;
   std::vector<int> sums(sized.shape.max_depth + 1);
@@ -370,7 +370,7 @@ bool ShareParts(const SizedGroup& sized, const KeptRows& rows, int64_t vectors, 
 // Whether CTAs of 16 warps, two an SM, that read rows again would leave a part of the device idle
 // in the last of a few turns; of a quarter as many rows as there are places they share each. Rows
 // that the cache keeps until they are read again, as many as are under way at once, are left to
-// them. Source: docs/schedulers.md, "Turns that are not full".
+// them. Source: docs/schedulers/not-held.md, "Turns that are not full".
 bool LeavesTurnsUneven(const SizedGroup& sized, const Schedule& s) {
   constexpr int64_t kCtasPerSm = 2, kFewRows = 4;
   constexpr double kFull = 0.85;

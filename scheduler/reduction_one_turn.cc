@@ -1,8 +1,8 @@
 // Few long rows, all of them on the chip at once, in a single turn: no memory is busy then, and
 // what a row takes is the latency of its loads, folds and stores. So as many CTAs as there is room
 // for share it, in a cluster, until each has so little that the exchange of one more pair of CTAs
-// takes longer than it saves. Source: timed on an H100 and an H200, docs/schedulers.md, "Few long
-// rows".
+// takes longer than it saves. Source: timed on an H100 and an H200, docs/schedulers/clusters.md,
+// "Few long rows".
 #include <algorithm>
 #include <optional>
 

@@ -29,7 +29,8 @@ struct OuterTile {
 constexpr OuterTile kOuterTiles[] = {{128, 4}, {128, 2}, {64, 2}, {128, 2, 8},
                                      {32, 2},  {128, 1}, {64, 1}, {32, 1}};
 // The same of many single elements a thread, which take an instruction and a mask each: fewer of
-// them in more warps. Source: timed on an H100, docs/schedulers.md, "Single elements down columns".
+// them in more warps. Source: timed on an H100, docs/schedulers/single-elements.md, "Single
+// elements down columns".
 constexpr OuterTile kSingleTiles[] = {{128, 1}, {64, 1}, {32, 1}};
 // The same of rows that are read again.
 constexpr OuterTile kStreamedTiles[] = {{128, 2}, {128, 2, 2}, {128, 2, 4}, {64, 2}, {32, 2}};
@@ -75,7 +76,7 @@ bool HasColumnsOfManyPasses(const SizedGroup& sized) {
 }
 
 // Whether rows are better held than read step by step. Those that nothing crosses are so also where
-// each input is read once: docs/schedulers.md, "Rows that fold little".
+// each input is read once: docs/schedulers/not-held.md, "Rows that fold little".
 bool ReadsRowsAgain(const SizedGroup& sized) {
   return WaitsForFolds(sized) && (!sized.shape.crossed() || HasColumnsOfManyPasses(sized));
 }
@@ -154,7 +155,7 @@ bool BeginAnywhere(const SizedGroup& sized, const Schedule& s) {
 
 // Such columns: neighbouring rows twice as many as else, so that fewer of the sectors are those at
 // their ends, which two CTAs read, and write in part.
-// Source: docs/schedulers.md, "Columns that begin anywhere".
+// Source: docs/schedulers/columns.md, "Columns that begin anywhere".
 bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kRows = 64, kWarps = 16, kMostWords = 96, kBesideWords = 24, kMostCtas = 4;
   if (!BeginAnywhere(sized, s)) return false;
@@ -185,7 +186,7 @@ bool HoldLongPieces(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
 
 // Rows of two narrow inputs whose columns begin anywhere and whose long pieces no CTA would hold,
 // although there are enough of them: read again, from the cache, by as many warps as a CTA has.
-// Source: docs/schedulers.md, "Columns that begin anywhere".
+// Source: docs/schedulers/columns.md, "Columns that begin anywhere".
 bool ReadPiecesAgain(const SizedGroup& sized, Schedule& s) {
   constexpr int kBytes = 64, kWarps = 32, kVectors = 2;
   constexpr int kMostRowWords = 32;       // More would not fit the registers of so many threads.
@@ -328,7 +329,7 @@ void ShareColumnsEvenly(const SizedGroup& sized, Schedule& s) {
 
 // Many rows of narrow data of which nothing but what they fold to is written: longer pieces of each
 // column, fewer of them at once, and more CTAs, some of which load while others begin or end.
-// Source: docs/schedulers.md, "Longer pieces".
+// Source: docs/schedulers/columns.md, "Longer pieces".
 void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
   constexpr int kBytes = 256, kWarps = 8, kCtas = 4, kMostWords = 56, kMostStates = 2;
   if (sized.widest_bytes >= 4 || s.neighbours > 1 || sized.shape.unrolls ||
@@ -346,7 +347,7 @@ void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
 
 // Of neighbours that several warps side by side merge: how many times as long a piece is of which
 // four lanes have a part, where a cache line's would be one lane's or two. Source:
-// docs/schedulers.md, "Longer pieces".
+// docs/schedulers/columns.md, "Longer pieces".
 int LinesOfFourLanes(const SizedGroup& sized, Schedule s) {
   constexpr int kLineBytes = 128, kLanes = 4, kFewWarps = 5;
   int lines = 1;
@@ -454,7 +455,7 @@ bool AreNeighboursShort(const SizedGroup& sized) {
   // States of columns are left for each row. Threads that load vectors of a run are as good for
   // short rows, and for longer ones where many warps would merge neighbours, unless a row in their
   // registers leaves the SM none for another CTA that would load meanwhile. Source:
-  // docs/schedulers.md, "Neighbouring columns as rows".
+  // docs/schedulers/columns.md, "Neighbouring columns as rows".
   const double bytes = static_cast<double>(sized.columns) * sized.input_words * 4;
   const int64_t short_bytes = sized.columns >= kManyPoints * sized.run ? 4096 : 8192;
   const bool is_long =

@@ -17,7 +17,7 @@ namespace seam::reduction {
 // of preference. 16-bit data want two for short rows, so that many CTAs fit an SM, and four, which
 // is 64 bytes in flight, for long ones and beside weights; wider data few and narrow while that
 // keeps memory busy, more for longer rows, one CTA an SM only for rows that need it. Source:
-// schedules timed side by side on an H200, docs/schedulers.md.
+// schedules timed side by side on an H200, docs/schedulers/tuning.md, "Rows of a warp or a CTA".
 struct Share {
   int registers, least, most;
 };

@@ -72,7 +72,7 @@ double InUse(const SizedGroup& sized, const Schedule& s) {
 // How near to the speed of memory all CTAs are expected to come with rows that they keep nothing
 // of. So much of an SM's rows hides what the CTAs of a cluster wait for each other, and so many
 // threads what they compute. Fitted to schedules of softmaxes and their gradients:
-// docs/schedulers.md, "Rows in the order of their starts".
+// docs/schedulers/any-length.md, "Rows in the order of their starts".
 double SpeedOfAll(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr double kTurnBytes = 65536, kLeast = 448, kCrowded = 0.04 / 160, kOneWideCta = 0.92;
   constexpr int kMost = 640;
@@ -85,7 +85,7 @@ double SpeedOfAll(const SizedGroup& sized, int64_t stage_bytes, const Schedule& 
 }
 
 // The same where all of a CTA's rows start alike. Fitted to 525 schedules of 38
-// kinds of rows, timed on an H200: docs/schedulers.md, "Long rows of any length".
+// kinds of rows, timed on an H200: docs/schedulers/any-length.md, "Long rows of any length".
 double Speed(const SizedGroup& sized, double weights, int states, const Schedule& s) {
   constexpr double kTwoStages = 0.88, kOneCta = 0.94, kLargeCta = 0.97, kBareRead = 0.99,
                    kUnpaired = 0.88;

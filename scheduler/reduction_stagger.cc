@@ -6,7 +6,7 @@
 //   cluster 0   load   fold  store  load   fold  store ...      one begins after the other
 //   cluster 1       load   fold  store  load   fold  store ...
 //
-// Source: timed on an H200, docs/schedulers.md.
+// Source: timed on an H200, docs/schedulers/clusters.md, "One after the other".
 #include <algorithm>
 
 #include "ir/status.h"

@@ -64,7 +64,7 @@ absl::StatusOr<AlongRows> WhatLiesAlongRows(const SizedGroup& sized) {
 // By how much longer than a copy a kernel is expected to take whose threads hold so many words.
 // Many threads with few points each, in many CTAs, hide latency best; a CTA has all columns of its
 // rows, so only sectors of rows may be other CTAs' as well, which costs more where results lie
-// along them. Source: timed on an H100, docs/schedulers.md, "Tensors that lie across each other".
+// along them. Source: timed on an H100, docs/schedulers/across.md.
 double CostOf(const SizedGroup& sized, const Schedule& s, double words, const AlongRows& along) {
   constexpr double kBusyBytes = 32 * 1024;
   const DeviceInfo& device = sized.context.device;

@@ -1,5 +1,6 @@
 // CTAs that take rows in turn: by ticket or in a fixed order, how many turns, and how they stay
-// together. Source of the limits: schedules timed side by side on an H200, docs/schedulers.md.
+// together. Source of the limits: schedules timed side by side on an H200,
+// docs/schedulers/turns.md.
 //
 // Thread-safety: pure functions.
 #pragma once

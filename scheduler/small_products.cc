@@ -248,7 +248,7 @@ class TileCosts {
   bool IsEmpty(int axis) const { return extents_[axis] == 0; }
 
   // No more lanes than there are vectors, so that there are columns. The figures were fitted to the
-  // tiles of docs/schedulers.md.
+  // tiles of docs/schedulers/products.md.
   double Of(const TileLoads& loads, const Tile& tile) const {
     constexpr double kCtasOfSm = 4;
     const int64_t vectors = VectorsOf(sized_, s_);

@@ -24,8 +24,8 @@ inline constexpr double kMostlyProducts = 2;
 // `s` with several rows a thread, where rows that a CTA holds whole are longer than what all of
 // them read and write: all of a short axis whose results read the same columns, and for each of
 // several others, which share the rest; or, of short rows, those that load least together. `one`:
-// what a row of `s` loads. Source: docs/schedulers.md, "Products of few results", "Tiles of
-// results" and "Short rows that read the same". Errors: those of Trace.
+// what a row of `s` loads. Source: docs/schedulers/products.md, "Products of few results", "Tiles
+// of results" and "Short rows that read the same". Errors: those of Trace.
 absl::StatusOr<Schedule> FitSmallProducts(const SizedGroup& sized, const Loads& one, Schedule s);
 
 }  // namespace seam

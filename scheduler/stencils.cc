@@ -283,7 +283,7 @@ namespace {
 // Elements that no vectors hold, since they begin anywhere, have masks of their own or are looked
 // up one by one: four neighbours to a thread all the same, where all large tensors run along the
 // same axis and there are threads enough. One each would leave little of memory under way. Source:
-// docs/schedulers.md, "Single elements of points".
+// docs/schedulers/single-elements.md, "Single elements of points".
 absl::Status TakeSingleElements(const SizedGroup& sized, Schedule& s) {
   constexpr int kWaves = 4;
   if (s.vector > 1 || s.points > 1 || s.tiles || !s.outer || sized.columns > 1 ||

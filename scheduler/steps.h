@@ -10,8 +10,8 @@
 namespace seam {
 
 // A pointwise group's schedule `s`, or one whose threads have all of an axis along which such
-// results are concatenated, if that takes far less arithmetic. Source: docs/schedulers.md, "Steps
-// of a loop". Errors: those of Trace.
+// results are concatenated, if that takes far less arithmetic. Source:
+// docs/schedulers/pointwise.md, "Steps of a loop". Errors: those of Trace.
 absl::StatusOr<Schedule> OrAllSteps(const SizedGroup& sized, Schedule s);
 
 }  // namespace seam

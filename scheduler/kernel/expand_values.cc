@@ -401,7 +401,8 @@ Expander::SpaceState Expander::StepAt(int index, SymInt step, SymInt is_there) {
 }
 
 // Steps over columns, from `begin` on or back to it: the loads of the first one, which is returned,
-// and what is to be loaded in each for the next. Narrow loads are not: docs/schedulers.md.
+// and what is to be loaded in each for the next. Narrow loads are not: docs/schedulers/not-held.md,
+// "Read again, step by step".
 Expander::SpaceState Expander::LoadFirstStep(const std::vector<TileId>& ids, int index,
                                              SymInt begin, bool backward) {
   SpaceState& space = spaces_[index];

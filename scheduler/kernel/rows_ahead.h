@@ -42,7 +42,8 @@ std::vector<std::optional<RowCopy>> FindRowCopies(const TileKernel& tile, int64_
                                                   int body = 1);
 
 // A thread starts the copies, which takes as long as a short turn where there are many: shorter
-// pieces threads load as fast. Source: images timed side by side on an H200, docs/schedulers.md.
+// pieces threads load as fast. Source: images timed side by side on an H200,
+// docs/schedulers/clusters.md, "Rows in pieces".
 inline constexpr int64_t kLeastPieceBytes = 6144;
 
 // Bytes at whose multiples copies begin and end, and of a line of memory.

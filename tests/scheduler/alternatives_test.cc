@@ -214,7 +214,7 @@ TEST(Alternatives, StayWithinTheDevice) {
   }
 }
 
-// What wins on an H200 by docs/schedulers.md is near the front of the list.
+// What wins on an H200 by docs/schedulers/tuning.md is near the front of the list.
 TEST(Alternatives, TheBestKnownComeFirst) {
   const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
   ASSERT_TRUE(group.ok()) << group.status();

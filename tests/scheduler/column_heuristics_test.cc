@@ -1,5 +1,5 @@
 // What the heuristics choose for columns of one kind or another: that a part of them is folded, or
-// wanted; where they begin; how many there are. Each choice was timed: docs/schedulers.md.
+// wanted; where they begin; how many there are. Each choice was timed: docs/schedulers/columns.md.
 #include <gtest/gtest.h>
 
 #include <string>

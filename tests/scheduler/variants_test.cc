@@ -83,7 +83,7 @@ TEST_F(VariantsTest, AreRight) {
   }
 }
 
-// As docs/schedulers.md has them, for rows of which a stage holds one.
+// As docs/schedulers/clusters.md has them, for rows of which a stage holds one.
 TEST_F(VariantsTest, RowsInSlices) {
   group_ = *ParseFusion(R"(fusion rms_norm_backward {
   symbol M

@@ -3,7 +3,8 @@
 
 In the pages, a block marked `console` holds command lines, after `$ `, and what they print; a line `...` stands for any
 lines. A block marked `seam` is a graph, which the commands find under the graph's name. A block marked `cpp` in the
-README is part of a program in examples/. ctest sets SEAM_BINARY to the tool; without it the commands are not run.
+README is part of a program in examples/. Comments in C++ name pages, and sections of them behind, in quotes. ctest sets
+SEAM_BINARY to the tool; without it the commands are not run.
 """
 import json
 import os
@@ -16,7 +17,8 @@ import unittest
 
 SEAM = os.environ.get('SEAM_BINARY')
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]
+PAGES = [ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md'))]
+FOLDERS = ['ir', 'segmenter', 'scheduler', 'runtime', 'tools', 'benchmarks', 'tests']  # With comments that name pages.
 TOOL = 'build/tools/seam'  # As the pages write it.
 
 
@@ -29,10 +31,13 @@ def without_blocks(text):
     return re.sub(r'^```.*?^```$', '', text, flags=re.MULTILINE | re.DOTALL)
 
 
+def anchor(heading):
+    """As it is made from the words on the usual sites."""
+    return re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
+
+
 def anchors(text):
-    """Of the headings, as they are made from their words on the usual sites."""
-    return {re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
-            for heading in re.findall(r'^#+ +(.*?) *$', without_blocks(text), re.MULTILINE)}
+    return {anchor(heading) for heading in re.findall(r'^#+ +(.*?) *$', without_blocks(text), re.MULTILINE)}
 
 
 def sessions(block):
@@ -58,16 +63,34 @@ class DocsTest(unittest.TestCase):
                 if re.match(r'https?://', target):
                     continue
                 with self.subTest(page=page.name, target=target):
-                    name, _, anchor = target.partition('#')
+                    name, _, place = target.partition('#')
                     file = page.parent / name if name else page
                     self.assertTrue(file.exists(), 'no such file')
-                    if anchor:
-                        self.assertIn(anchor, anchors(file.read_text()))
+                    if place:
+                        self.assertIn(place, anchors(file.read_text()))
 
-    def test_every_page_is_linked_from_the_readme(self):
-        readme = (ROOT / 'README.md').read_text()
+    def test_every_page_is_linked(self):
+        """From the README; those of a folder from the page of the folder's name, beside it."""
         for page in PAGES[1:]:
-            self.assertIn(f'(docs/{page.name})', readme)
+            with self.subTest(page=page.name):
+                index = ROOT / 'README.md' if page.parent == ROOT / 'docs' else page.parent.with_suffix('.md')
+                self.assertIn(f'({page.relative_to(index.parent)})', index.read_text())
+
+    def test_comments(self):
+        """Pages that comments name are there, and so are the sections that they name behind them, in quotes."""
+        count = 0
+        for folder in FOLDERS:
+            for file in sorted([*(ROOT / folder).rglob('*.cc'), *(ROOT / folder).rglob('*.h')]):
+                text = re.sub(r'\n *// ?', ' ', file.read_text())
+                for name, sections in re.findall(r'\b(docs/[\w/-]+\.md)((?:(?:,| and) "[^"]+")*)', text):
+                    with self.subTest(file=str(file.relative_to(ROOT)), name=name, sections=sections):
+                        self.assertTrue((ROOT / name).exists(), 'no such page')
+                        page = (ROOT / name).read_text()
+                        for section in re.findall('"(.*?)"', sections):
+                            # A heading, or the words in italics that a paragraph begins with.
+                            self.assertTrue(anchor(section) in anchors(page) or f'*{section}' in page, 'no such section')
+                        count += 1
+        self.assertGreater(count, 0)
 
     def test_programs(self):
         programs = [path.read_text() for path in (ROOT / 'examples').glob('*.cc')]
