@@ -173,16 +173,36 @@ bool ShareShortUnevenly(const KeptRows& rows, int64_t vectors, int states, Sched
   return true;
 }
 
+// Rows of 16-bit data that are not shifted, of which half a warp has seven vectors each where a
+// warp would idle a quarter of its four: in step, since each thread has much. False: other rows, or
+// a thread has no registers for that. Source: docs/schedulers/any-length.md, "Few vectors, many
+// CTAs".
+bool ShareHalfWarp(const SizedGroup& sized, const KeptRows& rows, int64_t vectors, int states,
+                   Schedule& s) {
+  constexpr int kThreads = 16, kEach = 7, kMostRegisters = 210;
+  if (s.shift || states != 2 || rows.AlikeWords() > 1) return false;
+  if (vectors <= kThreads * (kEach - 1) || vectors > kThreads * kEach) return false;
+  if (kEach * s.vector * (sized.input_words + states) + kOtherRegisters > kMostRegisters)
+    return false;
+  GiveThreads(kThreads, kEach, s);
+  s.row_warps = 4;
+  s.min_ctas_per_sm = 2;
+  return true;
+}
+
 // Rows of 16-bit data that leave threads idle, in whole warps: two or three vectors a thread where
-// a CTA has few enough threads for another one beside it on an SM, three where it has not, and
-// instead of four of which a row has fewer; of shifted rows two of short ones, three of two
-// states a column where two take 288 threads, and four where two take 320 to 512. False: they do
-// well as they are. Source: docs/schedulers/any-length.md, "Rows of any length".
-bool ShareCrossedUnevenly(const KeptRows& rows, int64_t vectors, int states, Schedule& s) {
+// a CTA has few enough threads for another one beside it on an SM, three of one state a column and
+// four of two where it has not, and instead of four of which a row has fewer; of shifted rows two
+// of short ones, three of two states a column where two take 288 threads, and four where two take
+// 320 to 512. False: they do well as they are. Source: docs/schedulers/any-length.md, "Rows of any
+// length".
+bool ShareCrossedUnevenly(const SizedGroup& sized, const KeptRows& rows, int64_t vectors,
+                          int states, Schedule& s) {
   constexpr int kTwo = 256, kTwoOfOneState = 288, kMostOfTwoCtas = 320, kMostThreads = 512,
                 kMostOfOneState = 576;
   constexpr int kShiftedTwo = 320;
   constexpr int64_t kShortVectors = 256, kFewVectors = 320, kMostInThrees = 384;
+  if (ShareHalfWarp(sized, rows, vectors, states, s)) return true;
   if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(rows, vectors, states, s);
   const int in_twos = ThreadsFor(vectors, 2);
   int each = 4;
@@ -214,13 +234,16 @@ bool ShareCrossedUnevenly(const KeptRows& rows, int64_t vectors, int states, Sch
     return true;
   } else {
     if (s.registers > 2 || in_twos <= kTwo) return false;
-    each = states == 1 && in_twos <= kTwoOfOneState ? 2 : 3;
+    // Four on an odd number of warps were slower than three.
+    const bool in_fours =
+        states == 2 && ThreadsFor(vectors, 3) > kMostOfTwoCtas && ThreadsFor(vectors, 4) % 64 == 0;
+    each = states == 1 && in_twos <= kTwoOfOneState ? 2 : in_fours ? 4 : 3;
   }
   const int threads = ThreadsFor(vectors, each);
   if (threads > kMostThreads) return false;
   GiveThreads(threads, each, s);
   s.row_warps = 1;
-  s.min_ctas_per_sm = threads <= kMostOfTwoCtas ? 2 : 1;
+  s.min_ctas_per_sm = threads <= kMostOfTwoCtas && (s.shift || each < 4) ? 2 : 1;
   return true;
 }
 
@@ -322,7 +345,7 @@ void ShareCrossedRow(const SizedGroup& sized, const KeptRows& rows, int states, 
   if (!ahead) return;
   const bool masks = s.persistent && s.columns_per_step() > sized.columns;
   if (sized.widest_bytes < 4 && !by_ticket && masks &&
-      ShareCrossedUnevenly(rows, vectors, states, s))
+      ShareCrossedUnevenly(sized, rows, vectors, states, s))
     return;
   if (!s.shift && !by_ticket && s.registers == some && threads >= 256 &&
       (few_states || threads <= 384)) {

@@ -175,12 +175,12 @@ bool ShareUnevenly(int64_t vectors, Schedule& s) {
 }
 
 // The same of rows that are shifted: short ones to a warp, five to seven vectors a thread, or to
-// two, five each; longer ones, which have four, five if more rows are then under way, or if four
-// idle a quarter of the threads.
+// two, five or seven each; longer ones, which have four, five if more rows are then under way, or
+// if four idle a quarter of the threads.
 void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
   constexpr int64_t kLeastVectors = 128, kWarpVectors = 224, kTwoWarpsLeast = 256,
-                    kTwoWarpsMost = 320;
-  constexpr int kWords = 51, kTwoWarpsWords = 64, kMostVectors = 5, kShortCtas = 8;
+                    kTwoWarpsMost = 320, kSevensLeast = 384, kSevensMost = 416;
+  constexpr int kWords = 51, kTwoWarpsWords = 64, kMostVectors = 5, kSevens = 7, kShortCtas = 8;
   if (vectors > kLeastVectors && vectors <= kWarpVectors) {
     GiveThreads(32, static_cast<int>(CeilDivide(vectors, 32)), s);
     s.row_warps = 4;
@@ -188,8 +188,9 @@ void ShareUnevenlyShifted(int64_t vectors, Schedule& s) {
     s.min_ctas_per_sm = 65536 / (s.threads() * words);
     return;
   }
-  if (vectors > kTwoWarpsLeast && vectors <= kTwoWarpsMost) {
-    GiveThreads(64, 5, s);
+  const bool in_sevens = vectors > kSevensLeast && vectors <= kSevensMost;
+  if (in_sevens || (vectors > kTwoWarpsLeast && vectors <= kTwoWarpsMost)) {
+    GiveThreads(64, in_sevens ? kSevens : kMostVectors, s);
     s.row_warps = 2;
     s.min_ctas_per_sm = 65536 / (s.threads() * kTwoWarpsWords);
     return;
@@ -271,10 +272,12 @@ void ShareWideShifted(const SizedGroup& sized, const KeptRows& rows, Schedule& s
 }
 
 // Short ones beside few weights or none, for whose ends several warps would wait: a warp with five
-// vectors. Beside weights two vectors of somewhat longer ones leave too little under way: three.
+// vectors. Two vectors of somewhat longer ones leave too little under way: beside weights three,
+// else four from where five warps have them.
 void ShareShortShifted(int64_t vectors, double weights, Schedule& s) {
   constexpr int64_t kLeastVectors = 128, kMostVectors = 160;
-  constexpr int kVectors = 5, kWords = 80, kWordsOfThree = 40;
+  constexpr int64_t kFiveWarpsOfTwo = 256;
+  constexpr int kVectors = 5, kWords = 80, kWordsOfThree = 40, kWordsOfFour = 56;
   if (vectors <= kLeastVectors) return;
   if (vectors <= kMostVectors) {
     GiveThreads(32, kVectors, s);
@@ -284,7 +287,26 @@ void ShareShortShifted(int64_t vectors, double weights, Schedule& s) {
     GiveThreads(ThreadsFor(vectors, 3), 3, s);
     s.row_warps = std::max(1, 4 / s.warps_per_row);
     s.min_ctas_per_sm = 65536 / (s.threads() * kWordsOfThree);
+  } else if (weights == 0 && s.registers == 2 && vectors > kFiveWarpsOfTwo) {
+    GiveThreads(ThreadsFor(vectors, 4), 4, s);
+    s.row_warps = std::max(1, 4 / s.warps_per_row);
+    s.min_ctas_per_sm = 65536 / (s.threads() * kWordsOfFour);
   }
+}
+
+// Rows that do not fill their threads: as many CTAs an SM as have the registers where these have up
+// to three vectors each, or four without weights and no more than three CTAs: else too little is
+// under way while they wait at the barriers of their rows. `held` are the registers of a row.
+// Source: docs/schedulers/any-length.md, "Few vectors, many CTAs".
+void RaiseCtas(const DeviceInfo& device, double held, double weights, Schedule& s) {
+  constexpr int kFewVectors = 3, kFour = 4, kFewCtas = 3, kWordsOfVector = 4, kWordsOfFour = 48;
+  const bool few_ctas = s.registers == kFour && weights == 0 && s.min_ctas_per_sm <= kFewCtas;
+  if (s.registers > kFewVectors && !few_ctas) return;
+  const double words =
+      few_ctas ? kWordsOfFour : held + kFewestFreeWords + kWordsOfVector * s.registers;
+  const int fit = static_cast<int>(device.registers_per_sm / (s.threads() * words));
+  s.min_ctas_per_sm =
+      std::max(s.min_ctas_per_sm, std::min(fit, device.max_threads_per_sm / s.threads()));
 }
 
 // Rows that are gone through step by step. What a row costs at its end, where its threads put their
@@ -534,6 +556,12 @@ void ChooseInner(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       65536 /
       (s.threads() * (held + single + (held > kFreeWords ? kFreeWords : kFewestFreeWords))));
   s.min_ctas_per_sm = eight ? kCtasOfEight : std::clamp(fit, 1, s.min_ctas_per_sm);
+  constexpr int64_t kTimedVectors = 128;
+  if (s.persistent && masks && !busy && sized.large_inputs == 1 && !sized.shape.crossed() &&
+      sized.run == sized.columns && vectors >= kTimedVectors &&
+      s.vector * sized.widest_bytes == 16 && WritesColumns(sized)) {
+    RaiseCtas(sized.context.device, held, weights, s);
+  }
   if (uneven && s.shift) ShareUnevenlyShifted(vectors, s);
   // Two CTAs of so many threads, of shifted rows of wide data, have too few registers beside four
   // vectors.

@@ -26,8 +26,8 @@ int64_t RowsAtOnce(const SizedGroup& sized, const Schedule& s) {
 
 int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
   constexpr int64_t kTurnBytes = 16000, kSmTurnBytes = 32000, kLongestTurnBytes = 131072;
-  constexpr int kSmallCta = 96, kUnevenSmallCta = 160, kManyVectors = 5, kMostThreads = 512,
-                kUnpacedVectors = 512, kPacedCluster = 2;
+  constexpr int kSmallCta = 96, kUnevenSmallCta = 160, kManyVectors = 5, kMostVectors = 7,
+                kMostThreads = 512, kUnpacedVectors = 512, kPacedCluster = 2;
   const bool narrow = sized.widest_bytes < 4, one_state = ColumnStates(sized) == 1;
   const bool single =
       s.stages == 1 && (one_state || s.slices > 1) && stage_bytes >= kLongestTurnBytes;
@@ -39,6 +39,7 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
     return several && !narrow && sized.large_inputs == 1 && ColumnStates(sized) == 0 ? 2 : 1;
   if (s.shift && narrow) return s.threads() * s.registers > kUnpacedVectors ? 1 : 0;
   const bool lines = sized.columns * sized.widest_bytes % kernel::kLineBytes == 0;
+  if (narrow && s.rows_per_cta() > 1 && s.registers >= kMostVectors) return 1;
   if (narrow && s.rows_per_cta() > 1 && !lines)
     return !one_state || s.registers <= 2 ? 0 : s.registers < kManyVectors ? 2 : 1;
   // A row of few threads: none with little each, or with two CTAs an SM, where it does not fill

@@ -222,6 +222,47 @@ TEST(Heuristics, RowsOfAnyLengthKeepMemoryBusy) {
   }
 }
 
+// Lengths at which threads with few vectors each, or one CTA less than there are registers for,
+// left too little under way. Source: docs/schedulers/any-length.md, "Few vectors, many CTAs".
+TEST(Heuristics, RowsThatDoNotFillTheirThreadsKeepMemoryBusy) {
+  const DeviceInfo h200 = *FindDevice("h200");
+  const auto chosen = [&](const std::string& text, int64_t n) {
+    return ExpectLaunchable(text, (1 << 28) / n, n, h200).schedule;
+  };
+  const auto bytes = [](const Schedule& s, int64_t n, int width) {
+    return s.min_ctas_per_sm * s.rows_per_cta() * n * width;
+  };
+  const std::string wide_norm = absl::StrReplaceAll(kLayerNorm, {{"bf16", "f32"}}),
+                    softmax = absl::StrReplaceAll(kSoftmax, {{"DTYPE", "bf16"}}),
+                    wide_softmax = absl::StrReplaceAll(kSoftmax, {{"DTYPE", "f32"}});
+  for (const int64_t n : {1096, 1608}) {
+    const Schedule s = chosen(wide_norm, n);
+    EXPECT_GE(bytes(s, n, 4), 42 * 1024) << n << s.ToString();
+  }
+  for (const int64_t n : {3085, 3167, 3300}) {
+    const Schedule s = chosen(kLayerNorm, n);
+    EXPECT_GE(bytes(s, n, 2), 90 * 1024) << n << s.ToString();
+  }
+  for (const int64_t n : {2101, 2233, 3167, 8809, 9224}) {
+    const Schedule s = chosen(softmax, n);
+    EXPECT_GE(bytes(s, n, 2), 48 * 1024) << n << s.ToString();
+    EXPECT_GE(s.min_ctas_per_sm, 4) << n << s.ToString();
+  }
+  const Schedule three = chosen(wide_softmax, 6664);
+  EXPECT_EQ(three.min_ctas_per_sm, 3) << three.ToString();
+  // Few threads with much each, in step; and four vectors a thread on an even number of warps.
+  for (const int64_t n : {776, 840}) {
+    const Schedule s = chosen(LayerNormBackward(true), n);
+    EXPECT_EQ(s.registers, 7) << n << s.ToString();
+    EXPECT_EQ(s.pace, 1) << n << s.ToString();
+  }
+  for (const int64_t n : {8008, 8600, 9224, 9600}) {
+    const Schedule s = chosen(LayerNormBackward(true), n);
+    EXPECT_EQ(s.registers, n == 8600 ? 3 : 4) << n << s.ToString();
+    EXPECT_EQ(s.min_ctas_per_sm, 1) << n << s.ToString();
+  }
+}
+
 // The same of 32-bit rows that start anywhere, which wait at barriers for their sums and then for
 // weights: several CTAs an SM have enough under way, whatever the length.
 TEST(Heuristics, WideRowsOfOddLengthsKeepMemoryBusy) {
