@@ -173,14 +173,14 @@ bool ShareShortUnevenly(const KeptRows& rows, int64_t vectors, int states, Sched
   return true;
 }
 
-// Rows of 16-bit data that are not shifted, of which half a warp has seven vectors each where a
+// Rows of 16-bit data of which half a warp has seven vectors each where a
 // warp would idle a quarter of its four: in step, since each thread has much. False: other rows, or
 // a thread has no registers for that. Source: docs/schedulers/any-length.md, "Few vectors, many
 // CTAs".
 bool ShareHalfWarp(const SizedGroup& sized, const KeptRows& rows, int64_t vectors, int states,
                    Schedule& s) {
   constexpr int kThreads = 16, kEach = 7, kMostRegisters = 210;
-  if (s.shift || states != 2 || rows.AlikeWords() > 1) return false;
+  if (states != 2 || rows.AlikeWords() > 1) return false;
   if (vectors <= kThreads * (kEach - 1) || vectors > kThreads * kEach) return false;
   if (kEach * s.vector * (sized.input_words + states) + kOtherRegisters > kMostRegisters)
     return false;
@@ -202,10 +202,13 @@ bool ShareCrossedUnevenly(const SizedGroup& sized, const KeptRows& rows, int64_t
                 kMostOfOneState = 576;
   constexpr int kShiftedTwo = 320;
   constexpr int64_t kShortVectors = 256, kFewVectors = 320, kMostInThrees = 384;
-  if (ShareHalfWarp(sized, rows, vectors, states, s)) return true;
-  if (!s.shift && vectors <= kShortVectors) return ShareShortUnevenly(rows, vectors, states, s);
+  if (!s.shift && vectors <= kShortVectors) {
+    return ShareHalfWarp(sized, rows, vectors, states, s) ||
+           ShareShortUnevenly(rows, vectors, states, s);
+  }
   const int in_twos = ThreadsFor(vectors, 2);
   int each = 4;
+  bool in_fours = false;
   if (s.shift && vectors <= kShortVectors) {
     if (vectors <= kShortVectors / 2) return false;
     GiveThreads(in_twos, 2, s);
@@ -235,7 +238,7 @@ bool ShareCrossedUnevenly(const SizedGroup& sized, const KeptRows& rows, int64_t
   } else {
     if (s.registers > 2 || in_twos <= kTwo) return false;
     // Four on an odd number of warps were slower than three.
-    const bool in_fours =
+    in_fours =
         states == 2 && ThreadsFor(vectors, 3) > kMostOfTwoCtas && ThreadsFor(vectors, 4) % 64 == 0;
     each = states == 1 && in_twos <= kTwoOfOneState ? 2 : in_fours ? 4 : 3;
   }
@@ -243,7 +246,7 @@ bool ShareCrossedUnevenly(const SizedGroup& sized, const KeptRows& rows, int64_t
   if (threads > kMostThreads) return false;
   GiveThreads(threads, each, s);
   s.row_warps = 1;
-  s.min_ctas_per_sm = threads <= kMostOfTwoCtas && (s.shift || each < 4) ? 2 : 1;
+  s.min_ctas_per_sm = threads <= kMostOfTwoCtas && !in_fours ? 2 : 1;
   return true;
 }
 

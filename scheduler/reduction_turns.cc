@@ -39,8 +39,9 @@ int PaceOf(const SizedGroup& sized, int64_t stage_bytes, const Schedule& s) {
     return several && !narrow && sized.large_inputs == 1 && ColumnStates(sized) == 0 ? 2 : 1;
   if (s.shift && narrow) return s.threads() * s.registers > kUnpacedVectors ? 1 : 0;
   const bool lines = sized.columns * sized.widest_bytes % kernel::kLineBytes == 0;
-  if (narrow && s.rows_per_cta() > 1 && s.registers >= kMostVectors) return 1;
-  if (narrow && s.rows_per_cta() > 1 && !lines)
+  const bool short_rows = narrow && s.rows_per_cta() > 1;
+  if (short_rows && s.registers >= kMostVectors) return 1;
+  if (short_rows && !lines)
     return !one_state || s.registers <= 2 ? 0 : s.registers < kManyVectors ? 2 : 1;
   // A row of few threads: none with little each, or with two CTAs an SM, where it does not fill
   // lines.

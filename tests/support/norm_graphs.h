@@ -34,4 +34,38 @@ inline std::string NormBackward(const std::string& dtype, const std::string& mor
                       more, "}");
 }
 
+inline constexpr char kSoftmax[] = R"(fusion softmax {
+  symbol M
+  symbol N
+  input x: DTYPE[M, N]
+  y = softmax(x, axis=1)
+  output y
+})";
+
+inline constexpr char kLayerNorm[] = R"(fusion layer_norm {
+  symbol M
+  symbol N
+  input x: bf16[M, N]
+  input w: bf16[N]
+  input b: bf16[N]
+  y, mean, rstd = layer_norm(x, w, b, axes=[1])
+  output y
+})";
+
+inline std::string LayerNormBackward(bool bias) {
+  return absl::StrCat(R"(fusion layer_norm_backward {
+  symbol M
+  symbol N
+  input grad: bf16[M, N]
+  input x: bf16[M, N]
+  input w: bf16[N]
+  input mean: f32[M]
+  input rstd: f32[M]
+  dx, dw, db = layer_norm_backward(grad, x, mean, rstd, w, axes=[1])
+  output dx
+  output dw
+)",
+                      bias ? "  output db\n}" : "}");
+}
+
 }  // namespace seam::testing
