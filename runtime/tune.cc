@@ -100,8 +100,9 @@ absl::StatusOr<std::vector<SymbolValue>> CheckedSizes(const Fusion& group,
       }
       if (largest < 0) break;
       std::vector<int64_t> fewer = sizes;
-      fewer[largest] = sizes[largest] / 32 * 16 + sizes[largest] % 16;
-      if (fewer[largest] > 0 && fewer[largest] < sizes[largest] && serves(fewer)) {
+      const int64_t size = sizes[largest];
+      fewer[largest] = size >= 32 ? size / 32 * 16 + size % 16 : CeilDivide(size, 2);
+      if (fewer[largest] < size && serves(fewer)) {
         sizes = std::move(fewer);
       } else {
         fixed[largest] = true;

@@ -1,6 +1,7 @@
 #include "scheduler/alternatives.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -102,6 +103,27 @@ std::vector<Schedule> IslandAlternatives(const Schedule& chosen) {
   return list;
 }
 
+// Rows of a reduction, neighbouring columns as `chosen` has them and as it has not, by turns.
+absl::StatusOr<std::vector<Schedule>> ReductionAlternatives(const Fusion& group,
+                                                            const ScheduleContext& context,
+                                                            const SizedGroup& sized,
+                                                            const Schedule& chosen) {
+  SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> list, RowAlternatives(sized, chosen));
+  SEAM_ASSIGN_OR_RETURN(const std::optional<Schedule> other,
+                        reduction::ChooseOtherNeighbours(group, context, chosen));
+  if (!other) return list;
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup resized, SizeGroup(group, context, *other));
+  SEAM_ASSIGN_OR_RETURN(std::vector<Schedule> others, RowAlternatives(resized, *other));
+  others.insert(others.begin(), *other);
+  std::vector<Schedule> both;
+  for (size_t i = 0; i < std::max(list.size(), others.size()); ++i) {
+    if (i < others.size()) both.push_back(std::move(others[i]));
+    if (i < list.size()) both.push_back(std::move(list[i]));
+  }
+  both.resize(std::min(both.size(), kMostAlternatives), chosen);
+  return both;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Schedule>> Alternatives(const Fusion& group, const Schedule& chosen,
@@ -112,7 +134,7 @@ absl::StatusOr<std::vector<Schedule>> Alternatives(const Fusion& group, const Sc
   SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context, chosen));
   if (sized.rows == 0) return std::vector<Schedule>();
   if (chosen.kind == SchedulerKind::kPointwise) return PointAlternatives(sized, chosen);
-  return RowAlternatives(sized, chosen);
+  return ReductionAlternatives(group, context, sized, chosen);
 }
 
 }  // namespace seam

@@ -475,6 +475,43 @@ absl::StatusOr<std::optional<Schedule>> ChooseNeighbours(const SizedGroup& sized
   return std::nullopt;
 }
 
+// Neighbouring columns as rows of their own; nothing where they cannot be that.
+absl::StatusOr<std::optional<Schedule>> ChooseAsRows(const SizedGroup& sized, Schedule s) {
+  s.neighbours = static_cast<int>(sized.run);
+  const absl::StatusOr<SizedGroup> resized = SizeGroup(*sized.group, sized.context, s);
+  if (!resized.ok()) return std::nullopt;
+  // Columns of other tensors may lie among them.
+  SEAM_ASSIGN_OR_RETURN(const int64_t merged,
+                        ValueOf(*resized, resized->shape.Extent(resized->shape.merged)));
+  if (merged != sized.run) return std::nullopt;
+  SEAM_ASSIGN_OR_RETURN(s, ChooseFor(*resized, s));
+  if (!CheckSchedule(s).ok()) return std::nullopt;
+  return s;
+}
+
+// Columns as columns, all of them.
+absl::StatusOr<Schedule> ChooseAsColumns(const SizedGroup& sized, const Schedule& s) {
+  SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseFor(sized, s));
+  if (chosen.vector == 1 && !chosen.blocks) {
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles,
+                          ChooseRowsInTiles(*sized.group, sized.context));
+    if (tiles) return *std::move(tiles);
+  }
+  if (!chosen.shift) {
+    SEAM_ASSIGN_OR_RETURN(chosen, FitStencilOfRows(sized, std::move(chosen)));
+    if (chosen.points_of_thread() > 1) return chosen;  // Windows are read once for several rows.
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> neighbours, ChooseNeighbours(sized, s, chosen));
+    return neighbours ? *std::move(neighbours) : chosen;
+  }
+  // Single elements that rows share are fewer loads than vectors put together.
+  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
+  SEAM_ASSIGN_OR_RETURN(const double products, ProductsOfElement(sized));
+  if (!rows.JoinsFirstLoad() && products < kMostlyProducts) return chosen;
+  SEAM_ASSIGN_OR_RETURN(Schedule single, ChooseFor(sized, s, {.may_shift = false}));
+  SEAM_ASSIGN_OR_RETURN(single, FitStencilOfRows(sized, std::move(single)));
+  return single.points_of_thread() > 1 ? single : chosen;
+}
+
 }  // namespace
 
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context) {
@@ -494,35 +531,24 @@ absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& cont
     }
   }
   if (AreNeighboursShort(sized)) {
-    Schedule as_rows = s;
-    as_rows.neighbours = static_cast<int>(sized.run);
-    const absl::StatusOr<SizedGroup> resized = SizeGroup(group, context, as_rows);
-    if (resized.ok()) {
-      // Columns of other tensors may lie among them.
-      SEAM_ASSIGN_OR_RETURN(const int64_t merged,
-                            ValueOf(*resized, resized->shape.Extent(resized->shape.merged)));
-      SEAM_ASSIGN_OR_RETURN(as_rows, ChooseFor(*resized, as_rows));
-      if (merged == sized.run && CheckSchedule(as_rows).ok()) return as_rows;
-    }
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> as_rows, ChooseAsRows(sized, s));
+    if (as_rows) return *std::move(as_rows);
   }
-  SEAM_ASSIGN_OR_RETURN(Schedule chosen, ChooseFor(sized, s));
-  if (chosen.vector == 1 && !chosen.blocks) {
-    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> tiles, ChooseRowsInTiles(group, context));
-    if (tiles) return *std::move(tiles);
+  return ChooseAsColumns(sized, s);
+}
+
+absl::StatusOr<std::optional<Schedule>> ChooseOtherNeighbours(const Fusion& group,
+                                                              const ScheduleContext& context,
+                                                              const Schedule& chosen) {
+  Schedule s;
+  s.kind = SchedulerKind::kReduction;
+  SEAM_ASSIGN_OR_RETURN(const SizedGroup sized, SizeGroup(group, context));
+  if (chosen.neighbours == 1) {
+    if (!MayBeRows(sized) || sized.shape.sections.size > 1) return std::nullopt;
+    return ChooseAsRows(sized, s);
   }
-  if (!chosen.shift) {
-    SEAM_ASSIGN_OR_RETURN(chosen, FitStencilOfRows(sized, std::move(chosen)));
-    if (chosen.points_of_thread() > 1) return chosen;  // Windows are read once for several rows.
-    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> neighbours, ChooseNeighbours(sized, s, chosen));
-    return neighbours ? *std::move(neighbours) : chosen;
-  }
-  // Single elements that rows share are fewer loads than vectors put together.
-  SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));
-  SEAM_ASSIGN_OR_RETURN(const double products, ProductsOfElement(sized));
-  if (!rows.JoinsFirstLoad() && products < kMostlyProducts) return chosen;
-  SEAM_ASSIGN_OR_RETURN(Schedule single, ChooseFor(sized, s, {.may_shift = false}));
-  SEAM_ASSIGN_OR_RETURN(single, FitStencilOfRows(sized, std::move(single)));
-  return single.points_of_thread() > 1 ? single : chosen;
+  SEAM_ASSIGN_OR_RETURN(s, ChooseAsColumns(sized, s));
+  return s;
 }
 
 }  // namespace seam::reduction

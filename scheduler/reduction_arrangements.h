@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "scheduler/choose.h"
@@ -77,6 +78,11 @@ void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 // docs/schedulers/columns.md, "Longer pieces".
 bool LieAlongMoreRows(const SizedGroup& sized, Schedule& schedule);
 
+// Whether columns that are neighbours in memory, beside those of other rows, can be rows of their
+// own (Schedule::neighbours): a CTA's warps lie side by side in a multiple of what is odd in their
+// number.
+bool MayBeRows(const SizedGroup& sized);
+
 // Whether pieces of columns that lie beside those of other rows are so short that a CTA of each row
 // reads parts of sectors and cache lines, and so many of them that a few warps have them whole. The
 // states of rows that others cross take the registers of more CTAs, which only pays for vectors
@@ -108,9 +114,12 @@ void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& schedu
 // have room for a row, one or a cluster's. False where there is no room, or too little to do.
 bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
-// The same of neighbouring columns that are rows and that a cluster holds, in pieces so many
-// times as long as a cache line's (LieAlongRows).
-bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, int lines, Schedule& schedule);
+// CTAs of an SM that have room for vectors of rows that their threads bring.
+int CtasThatFit(const SizedGroup& sized, const KeptRows& rows, const Schedule& schedule);
+
+// Neighbouring columns that are rows, and that a CTA or a cluster holds in registers or in shared
+// memory. False if none does, or if there are too few of them.
+bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& schedule);
 
 // Rows of a group whose large tensors lie partly along the rows, partly along the columns, in tiles
 // of both, `schedule` with its shape, held if a CTA has the registers; nothing where all of them

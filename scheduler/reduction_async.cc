@@ -52,14 +52,6 @@ int64_t BroughtBytes(const SizedGroup& sized, const KeptRows& rows, const Schedu
   return rows.AsyncBytes(s) + s.rows_per_cta() * kWordBytes * words;
 }
 
-// CTAs of an SM that have room for that.
-int CtasThatFit(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
-  const DeviceInfo& device = sized.context.device;
-  const int64_t room = device.smem_bytes_per_cta - kOtherSharedBytes;
-  return static_cast<int>(std::min<int64_t>(room / BroughtBytes(sized, rows, s),
-                                            device.max_threads_per_sm / 2 / s.threads()));
-}
-
 // Gives rows so many lanes and warps, a power of two of these, that a thread has some vectors.
 Schedule ShareBrought(const SizedGroup& sized, int lanes, int cluster, const Schedule& s) {
   constexpr int kMostWarps = 8, kFewVectors = 8;
@@ -112,6 +104,13 @@ Brought TakeBroughtInTurn(const SizedGroup& sized, const KeptRows& rows, int cta
 }
 
 }  // namespace
+
+int CtasThatFit(const SizedGroup& sized, const KeptRows& rows, const Schedule& s) {
+  const DeviceInfo& device = sized.context.device;
+  const int64_t room = device.smem_bytes_per_cta - kOtherSharedBytes;
+  return static_cast<int>(std::min<int64_t>(room / BroughtBytes(sized, rows, s),
+                                            device.max_threads_per_sm / 2 / s.threads()));
+}
 
 void ChooseAsync(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   if (!sized.context.device.async_loads || s.outer || !s.persistent || s.vector == 1 || s.shift ||
@@ -197,47 +196,6 @@ bool BringOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
       return sized.widest_bytes >= 4 && bring(2, 1, ctas) == Brought::kFits;
   }
   return most > 1 && bring(8, most, 1) == Brought::kFits;
-}
-
-bool BringNeighbours(const SizedGroup& sized, const KeptRows& rows, int lines, Schedule& s) {
-  constexpr int kLineBytes = 128, kFewVectors = 16, kMostVectors = 32, kMostThreads = 640;
-  constexpr int kNarrowThreads = 512;  // Of an SM that unpacks two inputs.
-  const DeviceInfo& device = sized.context.device;
-  if (!sized.context.device.async_loads || !rows.AreAllBrought()) return false;
-  for (int cluster = 2; cluster <= device.max_cluster; cluster *= 2) {
-    Schedule t = s;
-    LieAlongRows(sized, lines * kLineBytes, t);
-    t.cluster = cluster;
-    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * cluster);
-    t.warps_per_row = per_warp > kFewVectors ? 2 : 1;
-    while (per_warp > kMostVectors * t.warps_per_row && 2 * t.threads() <= kMostThreads)
-      t.warps_per_row *= 2;
-    const auto take_warps = [&](int warps) {
-      t.warps_per_row = warps;
-      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, warps), 256));
-    };
-    take_warps(t.warps_per_row);
-    t.persistent = t.async = t.reread = true;
-    const int fit = CtasThatFit(sized, rows, t);
-    if (sized.widest_bytes < 4 && sized.large_inputs > 1 && fit * t.threads() < kNarrowThreads &&
-        per_warp > t.warps_per_row) {
-      take_warps(2 * t.warps_per_row);
-      if (CtasThatFit(sized, rows, t) < fit) take_warps(t.warps_per_row / 2);
-    }
-    if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 || fit < 2)
-      continue;
-    t.min_ctas_per_sm = fit;
-    const int64_t ctas = OuterCtas(sized, t);
-    if (ctas < device.sms ||
-        (fit < 4 && ctas > ResidentCtas(t, device) && cluster < device.max_cluster)) {
-      continue;
-    }
-    PinColumns(sized, t);
-    if (!HasRoom(sized, t, /*any=*/true)) continue;
-    s = t;
-    return true;
-  }
-  return false;
 }
 
 }  // namespace seam::reduction

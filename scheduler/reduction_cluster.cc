@@ -286,6 +286,46 @@ void RoundVectors(const SizedGroup& sized, Schedule& s) {
   }
 }
 
+// A cluster whose threads load the row and that it divides evenly, as many CTAs an SM as have the
+// registers, of which one goes on while others wait: instead of pieces so short that CTAs mostly
+// wait for each other, of rows that meet twice, and beside sums over rows, which leave two wide
+// inputs few registers to begin with. Nothing where no number of threads divides the row. Source:
+// docs/schedulers/clusters.md, "Rows that threads divide".
+std::optional<Schedule> LoadEvenly(const SizedGroup& sized, const KeptRows& rows, int states,
+                                   const Schedule& piece) {
+  constexpr int64_t kMostColumns = 8192, kShortColumns = 3200;
+  constexpr int kMostVectors = 8, kFewestVectors = 4, kLeastThreads = 128, kMostThreads = 512;
+  constexpr int kMostCtas = 6, kBesideWords = 40, kLeastCluster = 8;
+  const DeviceInfo& device = sized.context.device;
+  const bool wide = sized.narrowest_bytes >= 4, crossed = sized.shape.crossed();
+  const bool uneven = piece.columns_at_once() != sized.columns;
+  const bool meet_twice = StateWords(sized) > 1;
+  const bool is_short = wide && meet_twice && sized.columns < kShortColumns * piece.cluster;
+  if (states > 0 || piece.cluster < kLeastCluster || sized.run < sized.columns ||
+      sized.narrowest_bytes != sized.widest_bytes || !(crossed ? wide || uneven : is_short)) {
+    return std::nullopt;
+  }
+  const int cluster =
+      PowerOfTwoAtLeast(CeilDivide(sized.columns, kMostColumns), device.max_cluster);
+  for (int vectors = kMostVectors; vectors >= kFewestVectors; --vectors) {
+    const int64_t at_once = int64_t{cluster} * piece.vector * vectors * 32;
+    const int64_t threads = sized.columns / at_once * 32;
+    if (sized.columns % at_once != 0 || threads < kLeastThreads || threads > kMostThreads) continue;
+    Schedule s = piece;
+    s.stages = s.pace = 0;
+    s.settled = s.tickets = s.reread = false;
+    ShareInCluster(sized, cluster, static_cast<int>(threads), 1, s);
+    const double words = rows.Words(vectors, s) + rows.AlikeWords() + kBesideWords;
+    const auto fit = static_cast<int>(65536 / (words * static_cast<double>(threads)));
+    if (fit == 0) continue;
+    s.min_ctas_per_sm = std::min(fit, kMostCtas);
+    s.grid = CtasOfClusters(sized, s);
+    PinColumns(sized, s);
+    return s;
+  }
+  return std::nullopt;
+}
+
 // Rows in pieces that lie apart, a channel of all images for example, which copies do not bring as
 // fast: few threads with many vectors each, if these hold the row, as many CTAs an SM as have the
 // registers.
@@ -452,6 +492,10 @@ absl::StatusOr<bool> ChooseCluster(const SizedGroup& sized, const KeptRows& rows
     }
     AddStage(sized, rows, weights, states, pinned_rows.StageBytes(*c), *c);
     if (fits && AreTurnsTooFew(sized, *c)) return false;
+    if (std::optional<Schedule> even = LoadEvenly(sized, rows, states, *c)) {
+      s = *std::move(even);
+      return true;
+    }
     c->grid = CtasOfClusters(sized, *c);
     PinColumns(sized, *c);
     if (states == 0) BringFewTurns(sized, rows, *c);

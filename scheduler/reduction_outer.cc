@@ -35,11 +35,6 @@ constexpr OuterTile kSingleTiles[] = {{128, 1}, {64, 1}, {32, 1}};
 // The same of rows that are read again.
 constexpr OuterTile kStreamedTiles[] = {{128, 2}, {128, 2, 2}, {128, 2, 4}, {64, 2}, {32, 2}};
 
-// Registers of a thread for each of its rows: states, and what is read once a row.
-int RowWords(const SizedGroup& sized) {
-  return static_cast<int>(sized.group->inputs().size()) - sized.large_inputs + StateWords(sized);
-}
-
 // Whether anything over the columns of a row waits for what they are folded to.
 bool WaitsForFolds(const SizedGroup& sized) {
   const Fusion& group = *sized.group;
@@ -237,57 +232,6 @@ bool HoldFewColumns(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   return true;
 }
 
-// Neighbouring columns that are rows: the fewest CTAs of a cluster that hold a cache line of each
-// of the other columns, or half of one, such that an SM holds two of them, else one. A thread of so
-// few has many registers.
-bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, int lines, Schedule& s) {
-  constexpr int kMostThreads = 640, kNarrowBytes = 8, kMostCtas = 8, kMostRegisters = 240;
-  // More elements of narrow data than these compilers do not keep packed.
-  constexpr int kMostNarrowPoints = 192;
-  const DeviceInfo& device = sized.context.device;
-  const int row_words = RowWords(sized);
-  const auto registers = [&](const Schedule& t, int ctas) {
-    return std::min(RegistersFor(device, ctas * t.threads()) / 8 * 8, kMostRegisters);
-  };
-  const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
-    LieAlongRows(sized, bytes, t);
-    const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
-    for (t.warps_per_row = 1; t.threads() <= kMostThreads; t.warps_per_row *= 2) {
-      t.registers = static_cast<int>(std::min<int64_t>(CeilDivide(per_warp, t.warps_per_row), 256));
-      const bool few = t.cluster == 1 && t.registers * t.vector <= kFewPoints;
-      const bool idle = t.columns_at_once() * 4 > sized.columns * 5;
-      if (t.columns_at_once() < sized.columns || t.threads() % t.rows_per_cta() != 0 ||
-          (idle && t.warps_per_row * t.cluster > 1) ||
-          (sized.widest_bytes < 4 && t.registers * t.vector > kMostNarrowPoints) ||
-          (OuterCtas(sized, t) < least_in_all && !(few && least_ctas == 1))) {
-        continue;
-      }
-      const double need = rows.Words(t.registers, t) + kAddressWords + row_words * t.vector;
-      const int most = std::min(kMostCtas, device.max_threads_per_sm / t.threads());
-      int ctas = 0;
-      while (ctas < most && need <= registers(t, ctas + 1)) ++ctas;
-      if (ctas < least_ctas) continue;
-      t.min_ctas_per_sm = ctas;
-      t.persistent = true;
-      if (t.columns_at_once() == sized.columns) PinColumns(sized, t);
-      s = t;
-      return true;
-    }
-    return false;
-  };
-  const std::pair<int, int64_t> choices[] = {{2, device.sms}, {1, device.sms}, {1, device.sms / 2}};
-  for (const auto& [least_ctas, least_in_all] : choices) {
-    for (Schedule t = s; t.vector > 1 && t.vector * sized.widest_bytes >= kNarrowBytes;
-         t.vector /= 2) {
-      for (const int bytes : {128 * lines, 64 * lines}) {
-        for (t.cluster = 1; t.cluster <= device.max_cluster; t.cluster *= 2)
-          if (hold(t, bytes, least_ctas, least_in_all)) return true;
-      }
-    }
-  }
-  return false;
-}
-
 // So many CTAs a row, of rows that are read once, that nearly all that the device has room for have
 // work as long as any has: all of them at once, if tiles of one cache line or two make that
 // possible, since the same kernel then finishes what they leave; else in several waves.
@@ -345,63 +289,13 @@ void FoldLongPieces(const SizedGroup& sized, Schedule& s) {
   if (words <= kMostWords && OuterCtas(sized, t) >= 2 * sized.context.device.sms) s = t;
 }
 
-// Of neighbours that several warps side by side merge: how many times as long a piece is of which
-// four lanes have a part, where a cache line's would be one lane's or two. Source:
-// docs/schedulers/columns.md, "Longer pieces".
-int LinesOfFourLanes(const SizedGroup& sized, Schedule s) {
-  constexpr int kLineBytes = 128, kLanes = 4, kFewWarps = 5;
-  int lines = 1;
-  for (LieAlongRows(sized, kLineBytes, s);
-       s.row_warps >= kFewWarps && 32 / s.lanes_per_row < kLanes && lines < kLanes;) {
-    lines *= 2;
-    LieAlongRows(sized, lines * kLineBytes, s);
-  }
-  return lines;
-}
-
-// Whether an SM has nearly as many threads with longer pieces, and vectors as wide; half as many of
-// many warps side by side, which have less to gain by more.
-bool IsAsBusy(const Schedule& longer, const Schedule& held) {
-  constexpr int kManyWarps = 7;
-  const double least = held.row_warps >= kManyWarps ? 0.5 : 0.8;
-  return longer.vector == held.vector &&
-         longer.min_ctas_per_sm * longer.threads() >= least * held.min_ctas_per_sm * held.threads();
-}
-
-// Rows that are neighbours and read again, in registers or, where these would be crowded, in shared
-// memory; pieces of so many lines. None if there is no room.
-std::optional<Schedule> HoldOrBringNeighbours(const SizedGroup& sized, const KeptRows& rows,
-                                              int lines, const Schedule& s) {
-  constexpr double kMostHeldWords = 128;
-  Schedule held = s, brought = s;
-  const bool holds = HoldNeighbours(sized, rows, lines, held);
-  // Narrow data would be unpacked in registers, two inputs or many vectors fill them.
-  const bool crowded = sized.widest_bytes < 4 || sized.large_inputs > 1 ||
-                       held.registers * held.vector * sized.input_words > kMostHeldWords;
-  if ((!holds || held.cluster > 1) && crowded && BringNeighbours(sized, rows, lines, brought))
-    return brought;
-  if (holds) return held;
-  return std::nullopt;
-}
-
 }  // namespace
 
 void ChooseOuter(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   constexpr int kMostVectors = 8, kMostRowWords = 48, kStreamedBytes = 128,
                 kMostStreamedWords = 120;
   const bool reads_again = ReadsRowsAgain(sized);
-  if (s.neighbours > 1 && reads_again) {
-    const int lines = LinesOfFourLanes(sized, s);
-    std::optional<Schedule> held = HoldOrBringNeighbours(sized, rows, 1, s);
-    if (lines > 1) {
-      const std::optional<Schedule> longer = HoldOrBringNeighbours(sized, rows, lines, s);
-      if (longer && (!held || IsAsBusy(*longer, *held))) held = longer;
-    }
-    if (held) {
-      s = *held;
-      return;
-    }
-  }
+  if (s.neighbours > 1 && reads_again && HoldNeighbours(sized, rows, s)) return;
   // Narrower vectors leave more registers for columns.
   const int row_words = RowWords(sized);
   while (s.vector * sized.widest_bytes > 8 && s.vector * row_words > kMostRowWords) s.vector /= 2;
@@ -448,8 +342,14 @@ bool LieAlongMoreRows(const SizedGroup& sized, Schedule& s) {
   return true;
 }
 
+bool MayBeRows(const SizedGroup& sized) {
+  constexpr int64_t kMostWarps = 15;
+  const int64_t odd = sized.run / (sized.run & -sized.run);
+  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps;
+}
+
 bool AreNeighboursShort(const SizedGroup& sized) {
-  constexpr int64_t kMostBytes = 128, kMostWarps = 15, kWideRun = 4;
+  constexpr int64_t kMostBytes = 128, kWideRun = 4;
   constexpr int64_t kFewWarps = 7, kManyPoints = 128, kLongBytes = 65536;
   const int64_t odd = sized.run / (sized.run & -sized.run);
   // States of columns are left for each row. Threads that load vectors of a run are as good for
@@ -461,8 +361,7 @@ bool AreNeighboursShort(const SizedGroup& sized) {
   const bool is_long =
       odd <= kFewWarps ? bytes > short_bytes : sized.widest_bytes < 4 && bytes > kLongBytes;
   if (sized.shape.crossed() && sized.run % kWideRun == 0 && !is_long) return false;
-  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps &&
-         sized.run * sized.widest_bytes < kMostBytes;
+  return MayBeRows(sized) && sized.run * sized.widest_bytes < kMostBytes;
 }
 
 }  // namespace seam::reduction

@@ -181,6 +181,10 @@ int StateWords(const SizedGroup& sized, absl::FunctionRef<bool(ExprId)> of) {
   return words;
 }
 
+int RowWords(const SizedGroup& sized) {
+  return static_cast<int>(sized.group->inputs().size()) - sized.large_inputs + StateWords(sized);
+}
+
 void LieAlongRows(const SizedGroup& sized, int bytes, Schedule& s) {
   const int even = s.neighbours & -s.neighbours;
   s.row_warps = s.neighbours / even;

@@ -103,6 +103,8 @@ bool HasRoom(const SizedGroup& sized, const Schedule& schedule, bool any);
 // Words of a row's states: of all reductions, or of some.
 int StateWords(const SizedGroup& sized);
 int StateWords(const SizedGroup& sized, absl::FunctionRef<bool(ExprId)> of);
+// Registers of a thread for each of its rows: states, and what is read once a row.
+int RowWords(const SizedGroup& sized);
 
 // Of vectors of rows: lanes along so many bytes of neighbouring rows, the others down the columns.
 // Rows whose states are merged lie in a CTA all together: the lanes, and the warps side by side,

@@ -8,8 +8,10 @@
 
 #include "absl/algorithm/container.h"
 #include "ir/status.h"
+#include "scheduler/alternatives.h"
 #include "scheduler/held_steps.h"
 #include "scheduler/kept_rows.h"
+#include "scheduler/neighbour_ways.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 #include "scheduler/schedule_collector.h"
@@ -42,6 +44,10 @@ class Rows {
     all.FinishOtherwise();
     all.BringOtherwise();
     all.BeginOtherwise();
+    if (chosen.neighbours > 1) {
+      SEAM_RETURN_IF_ERROR(all.ShareAmongNeighbours());
+      return all.Take();
+    }
     all.ShareRows();
     SEAM_ASSIGN_OR_RETURN(const std::vector<Schedule> others, OtherPoints(sized, chosen));
     all.HavePoints(others);
@@ -61,7 +67,7 @@ class Rows {
           TakeElements(sized, std::min(kSingleElements, 16 / sized.narrowest_bytes), s).status());
       all.ShareRowsInVectors(s);
     }
-    return all.collector_.Take();
+    return all.Take();
   }
 
  private:
@@ -162,15 +168,19 @@ class Rows {
     if (chosen_.shift) ShareRowsInVectors(unshifted_);
   }
 
-  void ShareRowsInVectors(Schedule s) {
+  // Nothing brought, kept by turns or left to others.
+  static Schedule Plain(Schedule s) {
     s.split = s.cluster = s.slices = 1;
     s.grid = s.stages = s.spare = s.pace = s.held = 0;
     s.reread = s.async = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
     s.settled = false;
+    return s;
+  }
+
+  void ShareRowsInVectors(const Schedule& shared) {
+    const Schedule s = Plain(shared);
     if (s.tiles) {
       ShareInTiles(s);
-    } else if (s.neighbours > 1) {
-      ShareAmongNeighbours(s);
     } else if (fixed_lanes_) {
       ShareAmongWarps(s);
     } else {
@@ -191,27 +201,41 @@ class Rows {
     }
   }
 
-  // Of neighbours that are rows whole sets lie in a CTA: lanes take pieces of several lengths, and
-  // a cluster or one CTA holds the columns.
-  void ShareAmongNeighbours(Schedule s) {
-    for (int lanes = 1; lanes <= 32; lanes *= 2) {
-      s.lanes_per_row = lanes;
-      if (s.rows_per_cta() % s.neighbours != 0) continue;
-      for (s.cluster = 1; s.cluster <= device_.max_cluster; s.cluster *= 2) {
-        const int64_t vectors = CeilDivide(sized_.columns, int64_t{lanes} * s.cluster);
-        for (s.warps_per_row = 1; s.threads() <= 1024; s.warps_per_row *= 2) {
-          s.registers = static_cast<int>(CeilDivide(vectors, s.warps_per_row));
-          if (s.registers > 256 || s.warps_per_row > vectors) continue;
-          s.persistent = true;
-          for (const bool one_pass : {false, true}) {
-            s.chan_welford = one_pass;
-            if (Words(s) <= kMostWords) AskForThreads(s);
-          }
+  // Neighbours that are rows in all ways, the fastest by estimate also with statistics in one pass,
+  // and asking an SM for one CTA less; and read again.
+  absl::Status ShareAmongNeighbours() {
+    constexpr size_t kMostWays = kMostAlternatives * 2 / 3, kVaried = 8;
+    Schedule s = Plain(chosen_);
+    SEAM_RETURN_IF_ERROR(ChooseVector(sized_, 16 / sized_.narrowest_bytes, s));
+    std::vector<Schedule> ways = reduction::NeighbourWays(sized_, rows_, s);
+    for (size_t i = 0; i < ways.size() && ways_.size() < kMostWays; ++i) {
+      std::vector<Schedule> varied = {ways[i]};
+      if (i < kVaried) {
+        varied.push_back(ways[i]);
+        varied.back().chan_welford = true;
+        varied.push_back(ways[i]);
+        --varied.back().min_ctas_per_sm;
+      }
+      for (Schedule& way : varied) {
+        reduction::ChooseStagger(sized_, way);
+        way.together = static_cast<int>(std::min<int64_t>(way.together, way.most_together()));
+        if (way.min_ctas_per_sm > 0 && way != chosen_ && CheckSchedule(way).ok() &&
+            RoomFor(way) >= 0) {
+          ways_.push_back(std::move(way));
         }
       }
-      s.cluster = 1;
-      ReadRowsAgain(s);
     }
+    for (s.lanes_per_row = 1; s.lanes_per_row <= 32; s.lanes_per_row *= 2)
+      if (s.rows_per_cta() % s.neighbours == 0) ReadRowsAgain(s);
+    return absl::OkStatus();
+  }
+
+  // The ways, then the others.
+  std::vector<Schedule> Take() {
+    std::vector<Schedule> list = std::move(ways_);
+    for (Schedule& s : collector_.Take())
+      if (list.size() < kMostAlternatives) list.push_back(std::move(s));
+    return list;
   }
 
   // Short rows through shared memory: lanes a row, rows a block, in registers or read again from
@@ -552,6 +576,7 @@ class Rows {
   const bool apart_;  // The chosen one is finished by a kernel of its own, though it need not be.
   const bool fixed_lanes_;
   ScheduleCollector collector_;
+  std::vector<Schedule> ways_;   // Of neighbours that are rows.
   std::map<int, double> words_;  // By points.
   // By rows, columns, whether they are read again, and brought ahead.
   mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, int64_t> block_bytes_;

@@ -2,6 +2,8 @@
 // table.
 #pragma once
 
+#include <optional>
+
 #include "scheduler/scheduler.h"
 
 namespace seam {
@@ -43,6 +45,11 @@ AxisSet AxesOfRows(const Fusion& fusion, const AxisMap& axes, const GroupSummary
 double FractionOfPeak(const Fusion& fusion, const AxisMap& axes, const SizeHints& sizes,
                       const GroupSummary& summary, const DeviceInfo& device);
 absl::StatusOr<Schedule> Choose(const Fusion& group, const ScheduleContext& context);
+// What Choose would give if neighbouring columns, which are rows of their own in `chosen`, were
+// not, or the other way round; nothing where there is no such choice. Errors: those of Choose.
+absl::StatusOr<std::optional<Schedule>> ChooseOtherNeighbours(const Fusion& group,
+                                                              const ScheduleContext& context,
+                                                              const Schedule& chosen);
 }  // namespace reduction
 namespace library {
 Decision CanSchedule(const Fusion& fusion, const AxisMap& axes, const GroupSummary& summary);

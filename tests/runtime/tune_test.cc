@@ -182,6 +182,14 @@ TEST_F(TuneTest, ChecksFewerRowsThanItTimes) {
   EXPECT_EQ(symbols_[0].value, 100001);
   EXPECT_EQ(result->groups[0].wrong + result->groups[0].failed, 0) << result->groups[0].note;
 
+  // Down to one row, of a number that no sixteen are left of.
+  options_.checked_values = 60;
+  const absl::StatusOr<TuneResult> few = TuneIt(kNorm, {{"M", 24}, {"N", 64}});
+  ASSERT_TRUE(few.ok()) << few.status();
+  EXPECT_GT(few->groups[0].tried, 10) << few->groups[0].note;
+  EXPECT_EQ(few->groups[0].wrong + few->groups[0].failed, 0) << few->groups[0].note;
+  options_.checked_values = 4096;
+
   // Extents without symbols stay as they are.
   const absl::StatusOr<TuneResult> fixed =
       TuneIt(absl::StrReplaceAll(kNorm, {{"f32[M, N]", "f32[3000, 7]"}}), {{"M", 1}, {"N", 1}});

@@ -190,6 +190,26 @@ TEST_P(AlternativesOf, AreFewDifferentRepeatableAndRight) {
 INSTANTIATE_TEST_SUITE_P(All, AlternativesOf, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
+// Neighbouring columns as rows of their own, and as columns, whichever was chosen.
+TEST(Alternatives, HaveNeighboursBothWays) {
+  const absl::StatusOr<Fusion> group = ParseFusion(kGroupNorm);
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const int64_t k : {10, 40, 80}) {
+    const ScheduleContext context = ContextOf(*group, {{"N", 8}, {"K", k}, {"P", 1024}}, 16);
+    const absl::StatusOr<Schedule> chosen =
+        FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    EXPECT_EQ(chosen->neighbours, k < 80 ? k : 1);
+    const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
+    ASSERT_TRUE(list.ok()) << list.status();
+    EXPECT_EQ(list->size(), kMostAlternatives);
+    const auto as_rows = std::count_if(list->begin(), list->end(),
+                                       [](const Schedule& s) { return s.neighbours > 1; });
+    EXPECT_GE(as_rows, 20) << k;
+    EXPECT_LE(as_rows, 40) << k;
+  }
+}
+
 TEST(Alternatives, StayWithinTheDevice) {
   const absl::StatusOr<Fusion> group = ParseFusion(kLayerNorm);
   ASSERT_TRUE(group.ok()) << group.status();

@@ -109,6 +109,7 @@ TEST(KeptColumns, AnySchedule) {
                 e.vector = tile.vector;
                 e.outer = outer;
                 e.neighbours = 1;
+                e.async = e.reread = false;
                 e.lanes_per_row = tile.lanes;
                 e.warps_per_row = tile.warps;
                 e.row_warps = tile.row_warps;
@@ -143,6 +144,7 @@ TEST(KeptColumns, Clusters) {
           s.vector = 4;
           s.outer = false;
           s.neighbours = 1;
+          s.async = s.reread = false;
           s.lanes_per_row = 32;
           s.warps_per_row = s.row_warps = 1;
           s.registers = 4 / cluster;

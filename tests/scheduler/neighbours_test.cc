@@ -13,50 +13,18 @@
 #include "scheduler/group_shape.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/group_runner.h"
+#include "tests/support/norm_graphs.h"
 #include "tests/support/sanitized.h"
 
 namespace seam {
 namespace {
 
 using testing::ExpectRight;
+using testing::GroupNorm;
+using testing::GroupNormBackward;
 using testing::GroupResult;
 using testing::GroupRun;
 using ::testing::HasSubstr;
-
-// G groups of K channels, which lie last.
-std::string GroupNorm(const std::string& dtype, int groups) {
-  return absl::StrReplaceAll(R"(fusion group_norm {
-  symbol N in [1, 4096]
-  symbol K in [1, 4096]
-  symbol P in [1, 65536]
-  input x: DTYPE[N, GROUPS*K, P] order [0, 2, 1]
-  input w: f32[GROUPS*K]
-  input b: f32[GROUPS*K]
-  y, mean, rstd = group_norm(x, w, b, groups=GROUPS)
-  output y order [0, 2, 1]
-  output mean
-  output rstd
-})",
-                             {{"DTYPE", dtype}, {"GROUPS", absl::StrCat(groups)}});
-}
-
-std::string Backward(const std::string& dtype, int groups) {
-  return absl::StrReplaceAll(R"(fusion group_norm_backward {
-  symbol N in [1, 4096]
-  symbol K in [1, 4096]
-  symbol P in [1, 65536]
-  input grad: DTYPE[N, GROUPS*K, P] order [0, 2, 1]
-  input x: DTYPE[N, GROUPS*K, P] order [0, 2, 1]
-  input mean: f32[N, GROUPS]
-  input rstd: f32[N, GROUPS]
-  input weight: f32[GROUPS*K]
-  dx, dweight, dbias = group_norm_backward(grad, x, mean, rstd, weight, groups=GROUPS)
-  output dx order [0, 2, 1]
-  output dweight
-  output dbias
-})",
-                             {{"DTYPE", dtype}, {"GROUPS", absl::StrCat(groups)}});
-}
 
 // By the largest of 32 groups' 64 channels.
 std::string Scaled(const std::string& dtype) {
@@ -100,14 +68,14 @@ TEST(Neighbours, AsTheHeuristicHasThem) {
           if (dtype != std::string("f64")) {
             EXPECT_EQ(result.schedule.neighbours, p > 1 ? k : 1) << result.schedule.ToString();
           }
-          ExpectRight(Backward(dtype, 8), {.sizes = Sizes(n, k, p)});
+          ExpectRight(GroupNormBackward(dtype, 8), {.sizes = Sizes(n, k, p)});
         }
       }
     }
   }
   for (const int64_t k : {20, 40}) {
     ExpectRight(GroupNorm("bf16", 32), {.sizes = Sizes(2, k, 64)});
-    ExpectRight(Backward("bf16", 32), {.sizes = Sizes(2, k, 64)});
+    ExpectRight(GroupNormBackward("bf16", 32), {.sizes = Sizes(2, k, 64)});
   }
 }
 
@@ -122,7 +90,7 @@ GroupRun Laid(const Lay& lay, std::map<std::string, int64_t> sizes) {
   const auto edit = [=](Schedule& s) {
     s.outer = true;
     s.grid = s.stages = 0;
-    s.blocks = s.runs = s.shift = false;
+    s.blocks = s.runs = s.shift = s.async = s.reread = false;
     s.neighbours = neighbours;
     s.vector = lay.vector;
     s.lanes_per_row = lay.lanes;
@@ -158,7 +126,7 @@ TEST(Neighbours, HoweverTheyAreShared) {
       for (const char* dtype : {"bf16", "f32"}) {
         if (!part.TakesNext()) continue;
         ExpectRight(GroupNorm(dtype, 8), Laid(lay, Sizes(3, 10, p)));
-        ExpectRight(Backward(dtype, 8), Laid(lay, Sizes(3, 10, p)));
+        ExpectRight(GroupNormBackward(dtype, 8), Laid(lay, Sizes(3, 10, p)));
       }
     }
   }
@@ -177,7 +145,7 @@ TEST(Neighbours, HoweverTheyAreShared) {
 // sums of a group go to the others.
 TEST(Neighbours, CtasOfAClusterLeaveTheirOwn) {
   const GroupResult result = ExpectRight(
-      Backward("f32", 8),
+      GroupNormBackward("f32", 8),
       Laid({.vector = 4, .lanes = 8, .warps = 1, .side = 5, .cluster = 4}, Sizes(3, 10, 45)));
   EXPECT_THAT(result.kernel_text, HasSubstr("buffer partial_0: f32[32*N*K]"));
   const std::vector<std::string> sent = absl::StrSplit(result.kernel_text, "store to CTA");
@@ -195,7 +163,7 @@ TEST(Neighbours, NaNAndInfinityStayInTheirGroups) {
         inputs[0].set({1, 40, 70}, FloatScalar(std::numeric_limits<double>::infinity()));
       };
       const GroupResult result =
-          ExpectRight(backward ? Backward("f32", 8) : GroupNorm("f32", 8), run);
+          ExpectRight(backward ? GroupNormBackward("f32", 8) : GroupNorm("f32", 8), run);
       for (const int64_t c : {9, 10, 19, 20})
         EXPECT_EQ(std::isnan(result.outputs[0].at({0, c, 99}).f), c / 10 == 1) << c;
     }
@@ -207,7 +175,7 @@ TEST(Neighbours, TheSameBitsInAnyOrderOfCtas) {
   for (const uint64_t order : {1, 2, 3}) {
     GroupRun run = Laid({.vector = 4, .lanes = 8, .warps = 2, .side = 5}, Sizes(3, 10, 77));
     run.order = order;
-    GroupResult result = ExpectRight(Backward("bf16", 8), run);
+    GroupResult result = ExpectRight(GroupNormBackward("bf16", 8), run);
     if (first.empty()) first = std::move(result.outputs);
     for (size_t i = 0; i < result.outputs.size(); ++i)
       EXPECT_EQ(result.outputs[i].data, first[i].data) << "output " << i << ", order " << order;
@@ -290,22 +258,22 @@ TEST(Neighbours, ChosenSchedules) {
   EXPECT_EQ(longer.cluster, 2);
   EXPECT_EQ(ChosenFor(GroupNorm("bf16", 32), {16, 30, 1024}).rows_per_cta(), 8 * 4 * 15);
   // Not at the price of narrower vectors or an SM with few threads.
-  const Schedule narrow = ChosenFor(Backward("bf16", 32), {16, 10, 4096});
+  const Schedule narrow = ChosenFor(GroupNormBackward("bf16", 32), {16, 10, 4096});
   EXPECT_EQ(narrow.vector, 8);
   EXPECT_EQ(narrow.rows_per_cta(), 8 * 2 * 5) << narrow.ToString();
-  EXPECT_TRUE(ChosenFor(Backward("bf16", 32), {16, 10, 4096}).persistent);
+  EXPECT_TRUE(ChosenFor(GroupNormBackward("bf16", 32), {16, 10, 4096}).persistent);
   // Where states of columns are left, long rows only, and of many warps narrow data.
-  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 20, 1024}).neighbours, 20);
+  EXPECT_EQ(ChosenFor(GroupNormBackward("bf16", 32), {16, 20, 1024}).neighbours, 20);
   // Many warps side by side have twice as long pieces.
-  const Schedule seven = ChosenFor(Backward("f32", 32), {32, 7, 784});
+  const Schedule seven = ChosenFor(GroupNormBackward("f32", 32), {32, 7, 784});
   EXPECT_EQ(seven.rows_per_cta(), 4 * 4 * 7) << seven.ToString();
-  const Schedule fifteen = ChosenFor(Backward("f32", 128), {8, 15, 2304});
+  const Schedule fifteen = ChosenFor(GroupNormBackward("f32", 128), {8, 15, 2304});
   EXPECT_EQ(fifteen.rows_per_cta(), 4 * 2 * 15) << fifteen.ToString();
-  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 8, 64}).neighbours, 1);
-  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 40, 256}).neighbours, 40);
-  EXPECT_EQ(ChosenFor(Backward("f32", 32), {16, 20, 1024}).neighbours, 20);
-  EXPECT_EQ(ChosenFor(Backward("bf16", 32), {16, 60, 256}).neighbours, 1);
-  EXPECT_EQ(ChosenFor(Backward("f32", 32), {16, 36, 1024}).neighbours, 1);
+  EXPECT_EQ(ChosenFor(GroupNormBackward("bf16", 32), {16, 8, 64}).neighbours, 1);
+  EXPECT_EQ(ChosenFor(GroupNormBackward("bf16", 32), {16, 40, 256}).neighbours, 40);
+  EXPECT_EQ(ChosenFor(GroupNormBackward("f32", 32), {16, 20, 1024}).neighbours, 20);
+  EXPECT_EQ(ChosenFor(GroupNormBackward("bf16", 32), {16, 60, 256}).neighbours, 1);
+  EXPECT_EQ(ChosenFor(GroupNormBackward("f32", 32), {16, 36, 1024}).neighbours, 1);
   // Without clusters rows are read again, and CTAs share them where there are few.
   EXPECT_FALSE(ChosenFor(GroupNorm("bf16", 32), {16, 10, 4096}, "a100").persistent);
   EXPECT_GT(ChosenFor(GroupNorm("bf16", 32), {1, 10, 65536}).split, 1);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace seam::testing {
 
@@ -66,6 +67,46 @@ inline std::string LayerNormBackward(bool bias) {
   output dw
 )",
                       bias ? "  output db\n}" : "}");
+}
+
+// Of N images with P pixels, `groups` of K channels, which lie last or, else, in front of the
+// pixels.
+inline std::string GroupNorm(const std::string& dtype, int groups, bool last = true) {
+  return absl::StrReplaceAll(R"(fusion group_norm {
+  symbol N in [1, 4096]
+  symbol K in [1, 4096]
+  symbol P in [1, 65536]
+  input x: DTYPE[N, GROUPS*K, P]ORDER
+  input w: f32[GROUPS*K]
+  input b: f32[GROUPS*K]
+  y, mean, rstd = group_norm(x, w, b, groups=GROUPS)
+  output yORDER
+  output mean
+  output rstd
+})",
+                             {{"DTYPE", dtype},
+                              {"GROUPS", absl::StrCat(groups)},
+                              {"ORDER", last ? " order [0, 2, 1]" : ""}});
+}
+
+inline std::string GroupNormBackward(const std::string& dtype, int groups, bool last = true) {
+  return absl::StrReplaceAll(R"(fusion group_norm_backward {
+  symbol N in [1, 4096]
+  symbol K in [1, 4096]
+  symbol P in [1, 65536]
+  input grad: DTYPE[N, GROUPS*K, P]ORDER
+  input x: DTYPE[N, GROUPS*K, P]ORDER
+  input mean: f32[N, GROUPS]
+  input rstd: f32[N, GROUPS]
+  input weight: f32[GROUPS*K]
+  dx, dweight, dbias = group_norm_backward(grad, x, mean, rstd, weight, groups=GROUPS)
+  output dxORDER
+  output dweight
+  output dbias
+})",
+                             {{"DTYPE", dtype},
+                              {"GROUPS", absl::StrCat(groups)},
+                              {"ORDER", last ? " order [0, 2, 1]" : ""}});
 }
 
 }  // namespace seam::testing
