@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <utility>
 
+#include "scheduler/kernel/tile.h"
 #include "scheduler/reduction_arrangements.h"
 #include "scheduler/reduction_share.h"
 
@@ -32,6 +32,16 @@ int64_t PieceBytes(const SizedGroup& sized, const Schedule& s) {
 
 int64_t CtaPieceBytes(const SizedGroup& sized, const Schedule& s) {
   return std::max(PieceBytes(sized, s), s.rows_per_cta() * sized.widest_bytes);
+}
+
+// Words that a row leaves for what crosses the rows, in each CTA that has a part of it.
+int CrossedWords(const SizedGroup& sized) {
+  int words = 0;
+  for (uint32_t i = 0; i < sized.group->num_exprs(); ++i) {
+    if (sized.shape.crosses[i] != Crossing::kNone)
+      words += kernel::NumComponents(sized.group->op(ExprId(i)));
+  }
+  return words;
 }
 
 // All ways of one group's rows.
@@ -86,34 +96,38 @@ class Ways {
 
   // In registers, by what compilers take without spills.
   void Hold(Schedule t) {
-    constexpr int kMostRegisters = 255;
     constexpr double kPacked = 0.8, kUnpacked = 0.4, kOfNarrowRow = 0.5, kOfWideRow = 0.25;
     const bool narrow = sized_.widest_bytes < 4;
     const int points = t.registers * t.vector;
     if (narrow && points > kMostNarrowPoints) return;
     const double held = narrow ? kPacked * Words(t) + kUnpacked * points : Words(t);
     const double of_rows = RowWords(sized_) * t.vector * (narrow ? kOfNarrowRow : kOfWideRow);
-    const double need = held + kWayAddressWords + of_rows;
-    Add(t, need, kMostWayCtas, kMostRegisters);
+    const double masks = t.columns_at_once() > sized_.columns ? kSingleWords : 0;
+    Add(t, held + kWayAddressWords + of_rows + masks, kMostWayCtas);
   }
 
   // In shared memory, brought there by the threads.
   void Bring(Schedule t) {
     constexpr double kOtherWords = 44, kUnpacked = 2.5;
     constexpr int kManyVectors = 16;
-    if (!device_.async_loads || !rows_.AreAllBrought() || t.registers > kMostBroughtVectors) return;
+    constexpr int64_t kLeastBytes = 16384;  // Less has room in registers, and is for any length.
     t.async = t.reread = true;
+    if (!device_.async_loads || !rows_.AreAllBrought() || t.registers > kMostBroughtVectors ||
+        rows_.AsyncBytes(t) < kLeastBytes) {
+      return;
+    }
     const double of_element = sized_.large_inputs * (sized_.widest_bytes < 4 ? kUnpacked : 1);
     const double need =
         kOtherWords + of_element * t.vector + (t.registers > kManyVectors ? kManyVectors : 0);
-    Add(t, need, std::min(kMostWayCtas, CtasThatFit(sized_, rows_, t)), 255);
+    Add(t, need, std::min(kMostWayCtas, CtasThatFit(sized_, rows_, t)));
   }
 
   // With as many CTAs an SM as have the registers.
-  void Add(Schedule t, double need, int most_ctas, int most_registers) {
+  void Add(Schedule t, double need, int most_ctas) {
+    constexpr int kMostRegisters = 255;
     const int most = std::min(most_ctas, device_.max_threads_per_sm / t.threads());
     const auto registers = [&](int ctas) {
-      return std::min(RegistersFor(device_, ctas * t.threads()) / 8 * 8, most_registers);
+      return std::min(RegistersFor(device_, ctas * t.threads()) / 8 * 8, kMostRegisters);
     };
     int ctas = 0;
     while (ctas < most && need <= registers(ctas + 1)) ++ctas;
@@ -142,6 +156,7 @@ class Ways {
 
 std::vector<Schedule> NeighbourWays(const SizedGroup& sized, const KeptRows& rows,
                                     const Schedule& s) {
+  if (sized.rows == 0) return {};  // They take no time in any way.
   return Ways(sized, rows).Find(s);
 }
 
@@ -172,6 +187,9 @@ double Microseconds(const SizedGroup& sized, const Schedule& s) {
   if (narrow) us *= kNarrow;
   if (s.cluster == kWidest) us *= kWidestCluster;
   us += std::max(1.0, whole) * (kTurn + (s.cluster > 1 ? kExchange : 0) + kByBytes * read / ctas);
+  // What CTAs leave of their rows, written and read again.
+  const double left = 2.0 * 4 * CrossedWords(sized) * static_cast<double>(sized.rows) * s.cluster;
+  us += left * 1e6 / static_cast<double>(device.bytes_per_second);
   if (s.async && narrow) us *= kNarrowBrought;
   if (s.async && s.registers > kManyVectors) us *= kManyBrought;
   const double halvings = std::max(0.0, std::log2(kVectorBytes / (s.vector * sized.widest_bytes)));

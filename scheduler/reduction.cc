@@ -442,8 +442,9 @@ absl::StatusOr<Schedule> ChooseFor(const SizedGroup& sized, const Schedule& s,
 // little else than merge what they folded; and of whole rows that are read step by step, so that
 // more of memory is under way. None where none of it holds. Source:
 // docs/schedulers/single-elements.md, "Single elements of rows".
-absl::StatusOr<std::optional<Schedule>> ChooseNeighbours(const SizedGroup& sized, const Schedule& s,
-                                                         const Schedule& single) {
+absl::StatusOr<std::optional<Schedule>> ChooseSeveralElements(const SizedGroup& sized,
+                                                              const Schedule& s,
+                                                              const Schedule& single) {
   constexpr double kMostByElement = 0.5;
   constexpr int64_t kFewElements = 128;
   constexpr int kFewOfThread = 4, kWidest = 16;
@@ -500,8 +501,8 @@ absl::StatusOr<Schedule> ChooseAsColumns(const SizedGroup& sized, const Schedule
   if (!chosen.shift) {
     SEAM_ASSIGN_OR_RETURN(chosen, FitStencilOfRows(sized, std::move(chosen)));
     if (chosen.points_of_thread() > 1) return chosen;  // Windows are read once for several rows.
-    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> neighbours, ChooseNeighbours(sized, s, chosen));
-    return neighbours ? *std::move(neighbours) : chosen;
+    SEAM_ASSIGN_OR_RETURN(std::optional<Schedule> several, ChooseSeveralElements(sized, s, chosen));
+    return several ? *std::move(several) : chosen;
   }
   // Single elements that rows share are fewer loads than vectors put together.
   SEAM_ASSIGN_OR_RETURN(const KeptRows rows, KeptRows::Of(sized, chosen));

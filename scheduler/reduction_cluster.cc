@@ -307,13 +307,15 @@ std::optional<Schedule> LoadEvenly(const SizedGroup& sized, const KeptRows& rows
   }
   const int cluster =
       PowerOfTwoAtLeast(CeilDivide(sized.columns, kMostColumns), device.max_cluster);
+  if (sized.rows * cluster * 4 < device.sms * 3) return std::nullopt;  // SMs would be idle.
   for (int vectors = kMostVectors; vectors >= kFewestVectors; --vectors) {
     const int64_t at_once = int64_t{cluster} * piece.vector * vectors * 32;
     const int64_t threads = sized.columns / at_once * 32;
     if (sized.columns % at_once != 0 || threads < kLeastThreads || threads > kMostThreads) continue;
     Schedule s = piece;
-    s.stages = s.pace = 0;
-    s.settled = s.tickets = s.reread = false;
+    s.stages = s.pace = s.spare = 0;
+    s.slices = 1;
+    s.settled = s.tickets = s.reread = s.early = false;
     ShareInCluster(sized, cluster, static_cast<int>(threads), 1, s);
     const double words = rows.Words(vectors, s) + rows.AlikeWords() + kBesideWords;
     const auto fit = static_cast<int>(65536 / (words * static_cast<double>(threads)));

@@ -159,9 +159,17 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   constexpr double kGains = 0.87;
   std::optional<Schedule> taken = FirstChoice(sized, rows, s);
   if (!taken) return false;
+  // What rows leave that others cross is finished by the same kernel where no cluster has them, and
+  // by another where one does. Between these two the estimate does not tell.
+  const bool crossed = sized.shape.crossed();
+  if (crossed && taken->cluster == 1) {
+    s = *std::move(taken);
+    return true;
+  }
   const double most = kGains * Microseconds(sized, *taken);
   for (Schedule& way : NeighbourWays(sized, rows, s)) {
-    if (!(Microseconds(sized, way) < most)) break;  // Of no rows neither takes any time.
+    if (Microseconds(sized, way) >= most) break;
+    if (crossed && way.cluster == 1) continue;
     // What threads bring takes shared memory that only the kernel knows.
     if (way.async && !HasRoom(sized, way, /*any=*/true)) continue;
     taken = std::move(way);

@@ -35,6 +35,9 @@ constexpr OuterTile kSingleTiles[] = {{128, 1}, {64, 1}, {32, 1}};
 // The same of rows that are read again.
 constexpr OuterTile kStreamedTiles[] = {{128, 2}, {128, 2, 2}, {128, 2, 4}, {64, 2}, {32, 2}};
 
+// Warps side by side that merge so many neighbours.
+int64_t OddPart(int64_t n) { return n / (n & -n); }
+
 // Whether anything over the columns of a row waits for what they are folded to.
 bool WaitsForFolds(const SizedGroup& sized) {
   const Fusion& group = *sized.group;
@@ -343,23 +346,23 @@ bool LieAlongMoreRows(const SizedGroup& sized, Schedule& s) {
 }
 
 bool MayBeRows(const SizedGroup& sized) {
-  constexpr int64_t kMostWarps = 15;
-  const int64_t odd = sized.run / (sized.run & -sized.run);
-  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && odd <= kMostWarps;
+  constexpr int64_t kMostWarps = 15, kMostRun = 4096;
+  return sized.beside > 1 && sized.run > 1 && sized.run < sized.columns && sized.run <= kMostRun &&
+         OddPart(sized.run) <= kMostWarps;
 }
 
 bool AreNeighboursShort(const SizedGroup& sized) {
   constexpr int64_t kMostBytes = 128, kWideRun = 4;
   constexpr int64_t kFewWarps = 7, kManyPoints = 128, kLongBytes = 65536;
-  const int64_t odd = sized.run / (sized.run & -sized.run);
   // States of columns are left for each row. Threads that load vectors of a run are as good for
   // short rows, and for longer ones where many warps would merge neighbours, unless a row in their
   // registers leaves the SM none for another CTA that would load meanwhile. Source:
   // docs/schedulers/columns.md, "Neighbouring columns as rows".
   const double bytes = static_cast<double>(sized.columns) * sized.input_words * 4;
   const int64_t short_bytes = sized.columns >= kManyPoints * sized.run ? 4096 : 8192;
-  const bool is_long =
-      odd <= kFewWarps ? bytes > short_bytes : sized.widest_bytes < 4 && bytes > kLongBytes;
+  const bool is_long = OddPart(sized.run) <= kFewWarps
+                           ? bytes > short_bytes
+                           : sized.widest_bytes < 4 && bytes > kLongBytes;
   if (sized.shape.crossed() && sized.run % kWideRun == 0 && !is_long) return false;
   return MayBeRows(sized) && sized.run * sized.widest_bytes < kMostBytes;
 }

@@ -174,6 +174,7 @@ class Rows {
     s.grid = s.stages = s.spare = s.pace = s.held = 0;
     s.reread = s.async = s.blocks = s.runs = s.tickets = s.early = s.one_launch = false;
     s.settled = false;
+    s.stagger = s.staggered = 0;
     return s;
   }
 
@@ -206,6 +207,7 @@ class Rows {
   absl::Status ShareAmongNeighbours() {
     constexpr size_t kMostWays = kMostAlternatives * 2 / 3, kVaried = 8;
     Schedule s = Plain(chosen_);
+    s.chan_welford = false;
     SEAM_RETURN_IF_ERROR(ChooseVector(sized_, 16 / sized_.narrowest_bytes, s));
     std::vector<Schedule> ways = reduction::NeighbourWays(sized_, rows_, s);
     for (size_t i = 0; i < ways.size() && ways_.size() < kMostWays; ++i) {
@@ -219,8 +221,10 @@ class Rows {
       for (Schedule& way : varied) {
         reduction::ChooseStagger(sized_, way);
         way.together = static_cast<int>(std::min<int64_t>(way.together, way.most_together()));
-        if (way.min_ctas_per_sm > 0 && way != chosen_ && CheckSchedule(way).ok() &&
-            RoomFor(way) >= 0) {
+        way.one_launch =
+            MayFinishThere(way, CeilDivide(sized_.rows, way.rows_per_cta())) && !apart_;
+        if (way.min_ctas_per_sm > 0 && collector_.Takes(way) && CheckSchedule(way).ok() &&
+            RoomFor(way) >= 0 && !absl::c_linear_search(ways_, way)) {
           ways_.push_back(std::move(way));
         }
       }

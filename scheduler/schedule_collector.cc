@@ -18,14 +18,15 @@ constexpr double kStepCost = 0.02;
 
 }  // namespace
 
-void ScheduleCollector::Add(const Schedule& s, double cost, int steps) {
+bool ScheduleCollector::Takes(const Schedule& s) const {
   const GroupShape& shape = sized_.shape;
-  if (s == chosen_ || !HoldsSections(shape, s) || !TakesBatches(shape, s)) return;
-  if (!shape.batch.empty() && s.takes_whole_sets() &&
-      sized_.rows / std::max<int64_t>(1, sized_.batches) % s.rows_per_cta() != 0) {
-    return;
-  }
-  found_.push_back({cost * (1 + kStepCost * steps), s});
+  if (s == chosen_ || !HoldsSections(shape, s) || !TakesBatches(shape, s)) return false;
+  return shape.batch.empty() || !s.takes_whole_sets() ||
+         sized_.rows / std::max<int64_t>(1, sized_.batches) % s.rows_per_cta() == 0;
+}
+
+void ScheduleCollector::Add(const Schedule& s, double cost, int steps) {
+  if (Takes(s)) found_.push_back({cost * (1 + kStepCost * steps), s});
 }
 
 std::vector<Schedule> ScheduleCollector::Take() {

@@ -18,7 +18,12 @@ class ScheduleCollector {
   ScheduleCollector(const SizedGroup& sized, const Schedule& chosen)
       : sized_(sized), chosen_(chosen) {}
 
-  // `steps`: in how much it differs from the chosen one beside how rows are shared.
+  // Whether it is another one than the chosen, and has the rows that the group's sections and
+  // batches ask for.
+  bool Takes(const Schedule& schedule) const;
+
+  // Where it takes the schedule. `steps`: in how much it differs from the chosen one beside how
+  // rows are shared.
   void Add(const Schedule& schedule, double cost, int steps);
 
   // kMostAlternatives at the most. The best of each arrangement come before its lesser ones: the

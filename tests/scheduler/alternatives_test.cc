@@ -190,12 +190,13 @@ TEST_P(AlternativesOf, AreFewDifferentRepeatableAndRight) {
 INSTANTIATE_TEST_SUITE_P(All, AlternativesOf, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Neighbouring columns as rows of their own, and as columns, whichever was chosen.
+// Neighbouring columns as rows of their own, and as columns, whichever was chosen, each once; by
+// one CTA too where clusters were chosen that begin one after the other.
 TEST(Alternatives, HaveNeighboursBothWays) {
   const absl::StatusOr<Fusion> group = ParseFusion(kGroupNorm);
   ASSERT_TRUE(group.ok()) << group.status();
-  for (const int64_t k : {10, 40, 80}) {
-    const ScheduleContext context = ContextOf(*group, {{"N", 8}, {"K", k}, {"P", 1024}}, 16);
+  for (const auto& [k, p] : {std::pair<int64_t, int64_t>{10, 512}, {40, 1024}, {80, 1024}}) {
+    const ScheduleContext context = ContextOf(*group, {{"N", 512}, {"K", k}, {"P", p}}, 16);
     const absl::StatusOr<Schedule> chosen =
         FindScheduler(SchedulerKind::kReduction)->choose(*group, context);
     ASSERT_TRUE(chosen.ok()) << chosen.status();
@@ -203,10 +204,17 @@ TEST(Alternatives, HaveNeighboursBothWays) {
     const absl::StatusOr<std::vector<Schedule>> list = Alternatives(*group, *chosen, context);
     ASSERT_TRUE(list.ok()) << list.status();
     EXPECT_EQ(list->size(), kMostAlternatives);
-    const auto as_rows = std::count_if(list->begin(), list->end(),
-                                       [](const Schedule& s) { return s.neighbours > 1; });
+    int as_rows = 0, alone = 0;
+    for (const Schedule& s : *list) {
+      EXPECT_EQ(std::count(list->begin(), list->end(), s), 1) << s.ToString();
+      as_rows += s.neighbours > 1;
+      alone += s.neighbours > 1 && s.cluster == 1 && s.persistent;
+    }
     EXPECT_GE(as_rows, 20) << k;
     EXPECT_LE(as_rows, 40) << k;
+    if (chosen->stagger > 0 && p == 512) {
+      EXPECT_GT(alone, 0) << chosen->ToString();
+    }
   }
 }
 

@@ -83,10 +83,10 @@ TEST(NeighbourWays, AreRight) {
       const std::string text = backward ? GroupNormBackward(dtype, 4) : GroupNorm(dtype, 4);
       const absl::StatusOr<Fusion> group = ParseFusion(text);
       ASSERT_TRUE(group.ok()) << group.status();
-      const std::map<std::string, int64_t> sizes = {{"N", 2}, {"K", 6}, {"P", 150}};
+      const std::map<std::string, int64_t> sizes = {{"N", 2}, {"K", 6}, {"P", 1200}};
       // As many images as keep the device busy have the same ways.
       const std::vector<Schedule> ways =
-          WaysOf(*group, {2000, 6, 150}, dtype == std::string("f32") ? 4 : 8);
+          WaysOf(*group, {2000, 6, 1200}, dtype == std::string("f32") ? 4 : 8);
       EXPECT_GT(ways.size(), 5u);
       for (const Schedule& way : ways) {
         if (part.TakesNext()) {
