@@ -159,17 +159,14 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   constexpr double kGains = 0.87;
   std::optional<Schedule> taken = FirstChoice(sized, rows, s);
   if (!taken) return false;
-  // What rows leave that others cross is finished by the same kernel where no cluster has them, and
-  // by another where one does. Between these two the estimate does not tell.
-  const bool crossed = sized.shape.crossed();
-  if (crossed && taken->cluster == 1) {
-    s = *std::move(taken);
-    return true;
-  }
   const double most = kGains * Microseconds(sized, *taken);
+  // What rows leave that others cross is finished by the same kernel where no cluster has them, and
+  // by another where one does: between these the estimate does not tell, nor among few such CTAs.
+  const bool crossed = sized.shape.crossed(), alone = taken->cluster == 1;
+  const bool few = crossed && alone && OuterCtas(sized, *taken) < sized.context.device.sms;
   for (Schedule& way : NeighbourWays(sized, rows, s)) {
-    if (Microseconds(sized, way) >= most) break;
-    if (crossed && way.cluster == 1) continue;
+    if (few || Microseconds(sized, way) >= most) break;
+    if (crossed && (way.cluster == 1) != alone) continue;
     // What threads bring takes shared memory that only the kernel knows.
     if (way.async && !HasRoom(sized, way, /*any=*/true)) continue;
     taken = std::move(way);
