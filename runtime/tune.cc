@@ -71,8 +71,8 @@ absl::StatusOr<double> NumValues(const Fusion& group, absl::Span<const SymbolVal
 
 // Sizes so small that the reference computes `enough` values, for which `heuristic` serves as well.
 // What of sixteen divided an extent still does, as long as there are 32 of it and more. Rows are
-// left out as far as there are some: only then are they
-// made shorter, since alternatives may be for their length alone.
+// left out as far as there are some: only then are they made shorter, since alternatives may be for
+// their length alone.
 absl::StatusOr<std::vector<SymbolValue>> CheckedSizes(const Fusion& group,
                                                       const ScheduleContext& context,
                                                       const Variant& heuristic, double enough) {

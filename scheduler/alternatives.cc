@@ -120,7 +120,7 @@ absl::StatusOr<std::vector<Schedule>> ReductionAlternatives(const Fusion& group,
     if (i < others.size()) both.push_back(std::move(others[i]));
     if (i < list.size()) both.push_back(std::move(list[i]));
   }
-  both.resize(std::min(both.size(), kMostAlternatives), chosen);
+  both.resize(std::min(both.size(), kMostAlternatives));
   return both;
 }
 

@@ -3,6 +3,7 @@
 // Thread-safety: immutable once built.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -86,6 +87,22 @@ class KeptRows {
   TracedKernel traced_;
   int online_sums_;
   std::vector<bool> resident_;
+};
+
+// Remembers KeptRows::Words, which are a minimum cut and the same for as many points, for those who
+// look at many schedules.
+class WordsByPoints {
+ public:
+  explicit WordsByPoints(const KeptRows& rows) : rows_(rows) {}
+  double Of(const Schedule& s) {
+    const auto [it, is_new] = words_.try_emplace(s.registers * s.vector, 0);
+    if (is_new) it->second = rows_.Words(s.registers, s);
+    return it->second;
+  }
+
+ private:
+  const KeptRows& rows_;
+  std::map<int, double> words_;
 };
 
 }  // namespace seam

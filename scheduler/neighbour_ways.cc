@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "scheduler/kernel/tile.h"
@@ -48,7 +47,7 @@ int CrossedWords(const SizedGroup& sized) {
 class Ways {
  public:
   Ways(const SizedGroup& sized, const KeptRows& rows)
-      : sized_(sized), rows_(rows), device_(sized.context.device) {}
+      : sized_(sized), rows_(rows), device_(sized.context.device), words_(rows) {}
 
   // The fastest first.
   std::vector<Schedule> Find(const Schedule& s) {
@@ -100,7 +99,7 @@ class Ways {
     const bool narrow = sized_.widest_bytes < 4;
     const int points = t.registers * t.vector;
     if (narrow && points > kMostNarrowPoints) return;
-    const double held = narrow ? kPacked * Words(t) + kUnpacked * points : Words(t);
+    const double held = narrow ? kPacked * words_.Of(t) + kUnpacked * points : words_.Of(t);
     const double of_rows = RowWords(sized_) * t.vector * (narrow ? kOfNarrowRow : kOfWideRow);
     const double masks = t.columns_at_once() > sized_.columns ? kSingleWords : 0;
     Add(t, held + kWayAddressWords + of_rows + masks, kMostWayCtas);
@@ -126,11 +125,7 @@ class Ways {
   void Add(Schedule t, double need, int most_ctas) {
     constexpr int kMostRegisters = 255;
     const int most = std::min(most_ctas, device_.max_threads_per_sm / t.threads());
-    const auto registers = [&](int ctas) {
-      return std::min(RegistersFor(device_, ctas * t.threads()) / 8 * 8, kMostRegisters);
-    };
-    int ctas = 0;
-    while (ctas < most && need <= registers(ctas + 1)) ++ctas;
+    const int ctas = CtasOfRegisters(device_, t.threads(), need, kMostRegisters, most);
     if (ctas == 0) return;
     t.min_ctas_per_sm = ctas;
     // Fewer than that leave most of the machine idle, unless there is little of each.
@@ -139,16 +134,10 @@ class Ways {
     found_.emplace_back(Microseconds(sized_, t), t);
   }
 
-  double Words(const Schedule& t) {
-    const auto [it, is_new] = words_.try_emplace(t.registers * t.vector, 0);
-    if (is_new) it->second = rows_.Words(t.registers, t);
-    return it->second;
-  }
-
   const SizedGroup& sized_;
   const KeptRows& rows_;
   const DeviceInfo& device_;
-  std::map<int, double> words_;  // By points.
+  WordsByPoints words_;
   std::vector<std::pair<double, Schedule>> found_;
 };
 
@@ -166,7 +155,7 @@ double Microseconds(const SizedGroup& sized, const Schedule& s) {
   constexpr double kLaunch = 2.9, kTurn = 0.94, kExchange = 0.17, kByBytes = 0.47 / 65536,
                    kLastTurn = 0.5;
   // Clusters of 16 leave SMs idle; narrow data, halves of vectors, many of them that are read from
-  // shared memory, and more threads or fewer than these take more instructions.
+  // shared memory, and more threads than these take more instructions, fewer threads less.
   constexpr double kWidestCluster = 1.13, kNarrow = 1.09, kHalfVector = 0.05;
   constexpr double kNarrowBrought = 1.055, kManyBrought = 1.06, kMoreThreads = 0.033,
                    kFewerThreads = 0.03;

@@ -19,9 +19,6 @@ bool HoldInFewCtas(const SizedGroup& sized, const KeptRows& rows, int lines, Sch
   constexpr int kMostRegisters = 240;
   const DeviceInfo& device = sized.context.device;
   const int row_words = RowWords(sized);
-  const auto registers = [&](const Schedule& t, int ctas) {
-    return std::min(RegistersFor(device, ctas * t.threads()) / 8 * 8, kMostRegisters);
-  };
   const auto hold = [&](Schedule t, int bytes, int least_ctas, int64_t least_in_all) {
     LieAlongRows(sized, bytes, t);
     const int64_t per_warp = CeilDivide(sized.columns, t.lanes_per_row * t.cluster);
@@ -37,8 +34,7 @@ bool HoldInFewCtas(const SizedGroup& sized, const KeptRows& rows, int lines, Sch
       }
       const double need = rows.Words(t.registers, t) + kWayAddressWords + row_words * t.vector;
       const int most = std::min(kMostWayCtas, device.max_threads_per_sm / t.threads());
-      int ctas = 0;
-      while (ctas < most && need <= registers(t, ctas + 1)) ++ctas;
+      const int ctas = CtasOfRegisters(device, t.threads(), need, kMostRegisters, most);
       if (ctas < least_ctas) continue;
       t.min_ctas_per_sm = ctas;
       t.persistent = true;
@@ -159,13 +155,16 @@ bool HoldNeighbours(const SizedGroup& sized, const KeptRows& rows, Schedule& s) 
   constexpr double kGains = 0.87;
   std::optional<Schedule> taken = FirstChoice(sized, rows, s);
   if (!taken) return false;
-  const double most = kGains * Microseconds(sized, *taken);
   // What rows leave that others cross is finished by the same kernel where no cluster has them, and
   // by another where one does: between these the estimate does not tell, nor among few such CTAs.
   const bool crossed = sized.shape.crossed(), alone = taken->cluster == 1;
-  const bool few = crossed && alone && OuterCtas(sized, *taken) < sized.context.device.sms;
+  if (crossed && alone && OuterCtas(sized, *taken) < sized.context.device.sms) {
+    s = *std::move(taken);
+    return true;
+  }
+  const double most = kGains * Microseconds(sized, *taken);
   for (Schedule& way : NeighbourWays(sized, rows, s)) {
-    if (few || Microseconds(sized, way) >= most) break;
+    if (Microseconds(sized, way) >= most) break;
     if (crossed && (way.cluster == 1) != alone) continue;
     // What threads bring takes shared memory that only the kernel knows.
     if (way.async && !HasRoom(sized, way, /*any=*/true)) continue;

@@ -26,6 +26,16 @@ int RegistersFor(const DeviceInfo& device, int threads) {
   return device.registers_per_sm / (kSchedulers * 32 * warps);
 }
 
+int CtasOfRegisters(const DeviceInfo& device, int threads, double need, int most_registers,
+                    int most) {
+  const auto registers = [&](int ctas) {
+    return std::min(RegistersFor(device, ctas * threads) / 8 * 8, most_registers);
+  };
+  int ctas = 0;
+  while (ctas < most && need <= registers(ctas + 1)) ++ctas;
+  return ctas;
+}
+
 bool HoldsRow(const SizedGroup& sized, const KeptRows& rows, Schedule& s) {
   return ShareRow(rows, VectorsOf(sized, s), SharesFor(sized), s);
 }

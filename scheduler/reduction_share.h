@@ -55,6 +55,10 @@ bool IsOneInputWithStates(const SizedGroup& sized);
 
 // Registers for each of so many threads of an SM, whose four schedulers have equal parts of them.
 int RegistersFor(const DeviceInfo& device, int threads);
+// CTAs of so many threads, up to `most` of them an SM, each of whose threads has what it needs;
+// compilers give it multiples of eight, and no more than `most_registers`.
+int CtasOfRegisters(const DeviceInfo& device, int threads, double need, int most_registers,
+                    int most);
 
 // Whether something is written that has columns: sums are not all there is.
 bool WritesColumns(const SizedGroup& sized);

@@ -84,7 +84,8 @@ class Rows {
         alike_words_(rows.AlikeWords()),
         apart_(MayFinishThere(chosen, chosen.grid) && !chosen.one_launch),
         fixed_lanes_(sized.shape.outer || (sized.beside > 1 && sized.run < sized.columns)),
-        collector_(sized, chosen) {}
+        collector_(sized, chosen),
+        words_(rows) {}
 
   // In vectors that divide every row.
   static absl::StatusOr<Schedule> Unshifted(const SizedGroup& sized, const Schedule& chosen) {
@@ -561,12 +562,8 @@ class Rows {
     return it->second;
   }
 
-  // Registers of a thread for what it keeps of a row: a minimum cut, the same for as many points.
-  double Words(const Schedule& s) {
-    const auto [it, is_new] = words_.try_emplace(s.registers * s.vector, 0);
-    if (is_new) it->second = rows_.Words(s.registers, s);
-    return it->second;
-  }
+  // Registers of a thread for what it keeps of a row.
+  double Words(const Schedule& s) { return words_.Of(s); }
 
   const SizedGroup& sized_;
   const Schedule& chosen_;
@@ -580,8 +577,8 @@ class Rows {
   const bool apart_;  // The chosen one is finished by a kernel of its own, though it need not be.
   const bool fixed_lanes_;
   ScheduleCollector collector_;
-  std::vector<Schedule> ways_;   // Of neighbours that are rows.
-  std::map<int, double> words_;  // By points.
+  std::vector<Schedule> ways_;  // Of neighbours that are rows.
+  WordsByPoints words_;
   // By rows, columns, whether they are read again, and brought ahead.
   mutable std::map<std::tuple<int64_t, int64_t, bool, bool>, int64_t> block_bytes_;
   // Blocks brought ahead: what these ask for, and the facts that they need.

@@ -11,6 +11,7 @@
 #include "scheduler/scheduler.h"
 #include "tests/support/expect_right.h"
 #include "tests/support/launchable.h"
+#include "tests/support/norm_graphs.h"
 
 namespace seam {
 namespace {
@@ -140,17 +141,9 @@ TEST(ColumnHeuristics, WhatIsReadOnceGoesStepByStep) {
 
 // Short odd rows of one narrow input beside weights: no more of a warp than they fill.
 TEST(ColumnHeuristics, ShortOddRowsFillTheirLanes) {
-  constexpr char kLayerNorm[] = R"(fusion layer_norm {
-  symbol M
-  symbol N
-  input x: bf16[M, N]
-  input w: bf16[N]
-  input b: bf16[N]
-  y, mean, rstd = layer_norm(x, w, b, axes=[1])
-  output y
-})";
   for (const int64_t n : {300, 380, 500, 700, 1000}) {
-    const Schedule s = ExpectLaunchable(kLayerNorm, 1 << 18, n, *FindDevice("h200")).schedule;
+    const Schedule s =
+        ExpectLaunchable(testing::kLayerNorm, 1 << 18, n, *FindDevice("h200")).schedule;
     EXPECT_LE(s.columns_at_once(), n * 9 / 5) << n << ": " << s.ToString();
   }
 }

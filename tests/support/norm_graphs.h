@@ -69,10 +69,17 @@ inline std::string LayerNormBackward(bool bias) {
                       bias ? "  output db\n}" : "}");
 }
 
+inline std::string OfGroups(const std::string& text, const std::string& dtype, int groups,
+                            bool last) {
+  return absl::StrReplaceAll(text, {{"DTYPE", dtype},
+                                    {"GROUPS", absl::StrCat(groups)},
+                                    {"ORDER", last ? " order [0, 2, 1]" : ""}});
+}
+
 // Of N images with P pixels, `groups` of K channels, which lie last or, else, in front of the
 // pixels.
 inline std::string GroupNorm(const std::string& dtype, int groups, bool last = true) {
-  return absl::StrReplaceAll(R"(fusion group_norm {
+  return OfGroups(R"(fusion group_norm {
   symbol N in [1, 4096]
   symbol K in [1, 4096]
   symbol P in [1, 65536]
@@ -84,13 +91,11 @@ inline std::string GroupNorm(const std::string& dtype, int groups, bool last = t
   output mean
   output rstd
 })",
-                             {{"DTYPE", dtype},
-                              {"GROUPS", absl::StrCat(groups)},
-                              {"ORDER", last ? " order [0, 2, 1]" : ""}});
+                  dtype, groups, last);
 }
 
 inline std::string GroupNormBackward(const std::string& dtype, int groups, bool last = true) {
-  return absl::StrReplaceAll(R"(fusion group_norm_backward {
+  return OfGroups(R"(fusion group_norm_backward {
   symbol N in [1, 4096]
   symbol K in [1, 4096]
   symbol P in [1, 65536]
@@ -104,9 +109,7 @@ inline std::string GroupNormBackward(const std::string& dtype, int groups, bool 
   output dweight
   output dbias
 })",
-                             {{"DTYPE", dtype},
-                              {"GROUPS", absl::StrCat(groups)},
-                              {"ORDER", last ? " order [0, 2, 1]" : ""}});
+                  dtype, groups, last);
 }
 
 }  // namespace seam::testing
